@@ -4,7 +4,7 @@
 wire (bytes per iteration and block, for 10, 100 and 1000 blocks of two sizes), disk (low-rank data with 20 % outliers
 in Zarr, on workers with little memory, against the same fit in memory), files (a pass over blocks in files against one
 over blocks in memory), online (OnlineNMF of blocks in Zarr against the array in memory), constants (what an entry, a
-block, a call and a task cost, for ``docs/scale.md``). Needs ``sh setup.sh dask`` and ``zarr``.
+block, a call and a task cost, for ``docs/scale.md``). Needs ``sh setup.sh test``.
 """
 
 from __future__ import annotations

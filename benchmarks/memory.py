@@ -1,10 +1,9 @@
-"""Peak memory: of a fit over the size of its matrix, of long clips taken apart, of a log that is followed for ever.
+"""Memory of what is long: clips that are taken apart, and a log that is followed for ever.
 
-``python benchmarks/memory.py`` runs all but hour, ``python benchmarks/memory.py matrix 2048`` one part: matrix (a
-float32 matrix of so many MB, each loss; MB more for a process that limits its own memory), estimators (those beside
-``NMF``, so many MB), frames (30000 through ``BackgroundModel.apply``), follow (a million lines through ``masquerade
-score --follow``), and hour, which is to be asked for (``visionnmf background`` on an hour of 1920 by 1080, of 3600
-frames or as many as are given). Linux only.
+``python benchmarks/memory.py`` runs all but hour, ``python benchmarks/memory.py frames`` one part: frames (30000
+through ``BackgroundModel.apply``), follow (a million lines through ``masquerade score --follow``), and hour, which is
+to be asked for (``visionnmf background`` on an hour of 1920 by 1080, of 3600 frames or as many as are given). Linux
+only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,112 +23,24 @@ import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.apps import masquerade
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.datasets import iter_surveillance, make_surveillance
-from visionnmf.engine.losses import LOSSES, named_losses
-from visionnmf.exceptions import TooLargeError
 from visionnmf.io import VideoWriter
 
 Array = NDArray[Any]
 
-MEGABYTES = 256
-N_FEATURES, N_COMPONENTS, ITERATIONS = 2000, 10, 2
 FRAME_MARKS = (1000, 10_000, 30_000)
 LARGE, HOUR_FRAMES, MADE = (1920, 1080), 3600, 60  # pixels; frames of the hour; and different ones, which are repeated
 TENTHS = 6  # parts of the hour, of ten minutes
 LINE_MARKS = (10_000, 100_000, 1_000_000)
 SESSION = 100  # lines
-MEASURED = [*(name for name in named_losses() if name in LOSSES), "1.5"]  # losses
-ESTIMATORS: dict[str, Any] = {
-    "ProjectiveNMF": ProjectiveNMF(N_COMPONENTS, max_iter=ITERATIONS, tol=0, random_state=0),
-    "SymmetricNMF": SymmetricNMF(N_COMPONENTS, n_init=1, max_iter=ITERATIONS, tol=0, random_state=0),
-    "MultiviewNMF": MultiviewNMF(N_COMPONENTS, loss="frobenius", max_iter=ITERATIONS, tol=0, random_state=0),
-    "OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0),
-    "ConservativeNMF": ConservativeNMF(N_COMPONENTS, max_iter=1, random_state=0),
-    "RPCA": RPCA(max_iter=ITERATIONS, tol=1e-9),
-    "GoDec": GoDec(N_COMPONENTS, max_iter=ITERATIONS, tol=0, random_state=0),
-}
 
 
 def peak(what: str = "VmHWM", pid: int | str = "self") -> float:
     """Return the most memory so far of a process, or what it has now (VmRSS), in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1]) / 1024
-
-
-def fit(loss: str, megabytes: int, limit: int = 0) -> None:
-    """Fit one matrix, in a process of its own, and print a row of the table; `limit` is one of its memory."""
-    if limit:
-        resource.setrlimit(resource.RLIMIT_AS, (limit << 20, limit << 20))
-    rng = np.random.default_rng(0)
-    small = np.maximum(rng.random((64, N_FEATURES), np.float32), np.float32(0.01))
-    NMF(N_COMPONENTS, loss=_loss(loss), max_iter=1, tol=0, random_state=0).fit(small)  # compiles
-    before = peak("VmRSS")
-    X = rng.random((megabytes * (1 << 18) // N_FEATURES, N_FEATURES), np.float32)
-    np.maximum(X, np.float32(0.01), out=X)
-    try:
-        NMF(N_COMPONENTS, loss=_loss(loss), max_iter=ITERATIONS, tol=0, random_state=0).fit(X)
-    except (MemoryError, TooLargeError) as error:
-        print(f"| {loss} | {X.nbytes >> 20} | refused: {str(error).splitlines()} |", flush=True)
-        return
-    most = peak() - before
-    print(f"| {loss} | {X.nbytes / 2**20:.0f} | {most:.0f} | {most / (X.nbytes / 2**20):.2f} |", flush=True)
-
-
-def _loss(word: str) -> str | float:
-    return word if word in named_losses() else float(word)
-
-
-def matrix(megabytes: int = 0, loss: str = "") -> None:
-    """Measure the peak of a fit of each loss, the matrix included, over the size of the matrix."""
-    print(f"\n## float32, {N_FEATURES} features, {N_COMPONENTS} components, {ITERATIONS} iterations\n")
-    print("| loss | matrix, MB | peak, MB | over the matrix |")
-    print("| --- | --- | --- | --- |", flush=True)
-    quick = ["--quick"] if MEGABYTES < 100 else []
-    for name in [str(loss)] if loss else MEASURED:
-        words = [sys.executable, __file__, *quick, "fit", name, str(megabytes or MEGABYTES)]
-        done = subprocess.run(words, capture_output=True, text=True)
-        rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-        print("\n".join(rows) or f"| {name} | | rc {done.returncode}: {done.stderr[-200:]!r} | |", flush=True)
-
-
-def estimators(megabytes: int = 0) -> None:
-    """Measure the peak of a fit of each estimator but `NMF`, the data included, over the size of the data."""
-    print(f"\n## float32, {N_COMPONENTS} components, {ITERATIONS} iterations\n")
-    print("| estimator | data, MB | peak, MB | over the data |")
-    print("| --- | --- | --- | --- |", flush=True)
-    quick = ["--quick"] if MEGABYTES < 100 else []
-    for name in ESTIMATORS:
-        words = [sys.executable, __file__, *quick, "one", name, str(megabytes or MEGABYTES)]
-        done = subprocess.run(words, capture_output=True, text=True)
-        rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-        print("\n".join(rows) or f"| {name} | | rc {done.returncode}: {done.stderr[-200:]!r} | |", flush=True)
-
-
-def one(name: str, megabytes: int) -> None:
-    """Fit an estimator, in a process of its own, and print a row of the table; MultiviewNMF has two views."""
-    warnings.simplefilter("ignore")  # nothing converges
-    rng, model = np.random.default_rng(0), ESTIMATORS[name]
-
-    def data(count: int) -> Any:
-        width = N_FEATURES if name != "SymmetricNMF" else int(count**0.5)
-        length = width if name == "SymmetricNMF" else count // width
-        X = np.maximum(rng.random((length, width), np.float32), np.float32(0.01))
-        if name == "SymmetricNMF":
-            for i in range(len(X)):
-                X[i, i:] = X[i:, i]
-        return [X[:, : width // 2].copy(), X[:, width // 2 :].copy()] if name == "MultiviewNMF" else X
-
-    model.fit(data(1 << 16))  # compiles
-    before = peak("VmRSS")
-    X = data(megabytes << 18)
-    size = sum(part.nbytes for part in X) / 2**20 if isinstance(X, list) else X.nbytes / 2**20
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is measured from here
-    model.fit(X)
-    most = peak() - before
-    print(f"| {name} | {size:.0f} | {most:.0f} | {most / size:.2f} |", flush=True)
 
 
 def frames() -> None:
@@ -287,19 +197,11 @@ def _position(pid: int, path: Path) -> int | None:
 
 
 PARTS = {
-    "matrix": matrix,
-    "estimators": estimators,
     "frames": frames,
     "hour": hour,
     "follow": follow,
-    "fit": fit,
-    "one": one,
 }
 QUICK = {
-    "MEGABYTES": 4,
-    "MEASURED": ["manhattan", "1.5"],
-    "ESTIMATORS": {"OnlineNMF": OnlineNMF(N_COMPONENTS, max_iter=1, random_state=0)},
-    "N_FEATURES": 200,
     "FRAME_MARKS": (20, 40),
     "LARGE": (64, 48),
     "HOUR_FRAMES": 40,
@@ -308,5 +210,5 @@ QUICK = {
 }
 
 if __name__ == "__main__":
-    default = ["matrix", "estimators", "frames", "follow"]
+    default = ["frames", "follow"]
     main(PARTS, globals(), QUICK, default=[*default, "hour"] if "--quick" in sys.argv else default)

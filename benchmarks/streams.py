@@ -102,20 +102,17 @@ def npy(X: Array, folder: Path) -> Path:
     return folder / "x.npy"
 
 
-def hdf5(X: Array, folder: Path) -> Path:
+def hdf5(X: Array, folder: Path) -> Any:
     import h5py
 
-    with h5py.File(folder / "x.h5", "w") as file:
-        file.create_dataset("x", data=X, chunks=(CHUNK, N_FEATURES), compression="gzip", compression_opts=1)
-    return folder / "x.h5"
+    options = {"chunks": (CHUNK, N_FEATURES), "compression": "gzip", "compression_opts": 1}
+    return h5py.File(folder / "x.h5", "w").create_dataset("x", data=X, **options)
 
 
-def zarr(X: Array, folder: Path) -> Path:
+def zarr(X: Array, folder: Path) -> Any:
     import zarr
 
-    store = str(folder / "x.zarr")
-    zarr.create_array(store=store, shape=X.shape, chunks=(CHUNK, N_FEATURES), dtype=X.dtype)[:] = X
-    return folder / "x.zarr"
+    return zarr.create_array(store=str(folder / "x.zarr"), data=X, chunks=(CHUNK, N_FEATURES))
 
 
 def text(X: Array, folder: Path) -> Path:

@@ -34,7 +34,6 @@ from visionnmf._checks import check_choice, check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.solvers import rri
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_memory
 
 from . import tuning
 from .frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
@@ -142,8 +141,6 @@ class LowRank(Baseline):
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Fit the low-rank model to frames (n, n_pixels, channels), and return the background of the median codes."""
         # `_codes` finds a frame's codes from its values at `_at`, and `_shown` the background that codes give.
-        # the decompositions hold six matrices of floats of this size
-        check_memory(f"{self.method} of {len(frames)} frames", 24 * frames.size)
         X = frames.reshape(len(frames), -1).astype(np.float32)
         model = LEARNERS[self.method](self.random_state).fit(X)
         self.components_ = model.components_  # (r, n_values), where values are pixels times channels

@@ -374,7 +374,7 @@ class Run:
                 error.add_note(versions())
                 raise
             self.tally.cluster_lost |= isinstance(error, ClusterError)
-            self.tally.our_fault |= not isinstance(error, VisionNMFError | OSError | MemoryError)
+            self.tally.our_fault |= not (isinstance(error, VisionNMFError | OSError) or _is_out_of_memory(error))
             self.fail(error_line(error, source), source, entry)
 
     def fail(self, sentence: str, source: str = "", entry: dict[str, Any] | None = None) -> None:
@@ -441,12 +441,17 @@ def _with_flags(text: str) -> str:
     return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether memory ran out, for which OpenCV raises an error of its own."""
+    return isinstance(error, MemoryError) or "(-4:Insufficient memory)" in str(error)
+
+
 def error_line(error: Exception, source: str = "") -> str:
     """Return an exception as one line that names the cure in options; one that is not ours is our fault."""
     # Messages of the library name arguments of Python, which become options here. `source` is the input, if known.
     where = f"{source}: " if source else ""
     message = one_line(error)
-    if isinstance(error, MemoryError):
+    if _is_out_of_memory(error):
         return f"{where}not enough memory; try a smaller input"
     if isinstance(error, OutputExistsError):
         return message.replace(PASS_FORCE, GIVE_FORCE)

@@ -70,7 +70,7 @@ def extract_features(
     kinds : sequence of str or Extractor, default=("gist", "dense-hue", "dense-sift", "lab")
         See :data:`visionnmf.features.KINDS`. Dictionaries are learnt from the images.
     files : ExtractorFiles, optional
-        Fitted extractors to use in place of `kinds`, a file for the fitted extractors, and a cache.
+        Fitted extractors to use in place of `kinds`, and a file for the fitted extractors.
     n_jobs : int or None, default=None
         Number of processes; -1 uses all processors.
     verbatim : bool, default=False
@@ -105,11 +105,9 @@ def extract_features(
     images = expand_images([str(source) for source in sources])
     inputs: list[str | Path] = [*images, *([files.use] if files.use is not None else [])]
     check_outputs(outputs, force, inputs=inputs)
-    if files.cache is not None:  # it may exist, but must be neither an input nor another output
-        check_outputs([*outputs, files.cache], True, inputs=inputs)
     check_parents(outputs)
     extraction = FeatureExtraction(kinds) if files.use is None else load_extraction(files.use)
-    extraction.set_params(n_jobs=n_jobs, cache=files.cache)
+    extraction.set_params(n_jobs=n_jobs)
     start = time.perf_counter()
 
     def extracted(stage: str, done: int, total: int | None) -> None:

@@ -10,10 +10,9 @@ from visionnmf.apps.settings import Option, settings
 
 @settings
 class ExtractorFiles:
-    """Files that keep what the extractors have learnt and computed."""
+    """Files that keep what the extractors have learnt."""
 
     use: Annotated[
         Path | None, Option("Use the extractors of an earlier run, for comparable features.", metavar="E.npz")
     ] = None
     save: Annotated[Path | None, Option("Write the extractors with what they have learnt.", metavar="E.npz")] = None
-    cache: Annotated[Path | None, Option("Keep features between runs in this file.", metavar="C.sqlite")] = None

@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 PAPER_SEGMENTS = 5
-WORKING = 40  # bytes a pixel besides the picture, measured at 99 megapixels
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
 Content = str | bytes | dict[str, Any] | NDArray[Any]
@@ -191,8 +190,6 @@ def process_image(
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
-    # WORKING are the bytes that segmenting takes for each pixel
-    io.check_memory(name, WORKING * image.shape[0] * image.shape[1])
     markers = None if wanted.markers is None else read_markers(wanted.markers)
     result = segment(
         image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale, markers=markers

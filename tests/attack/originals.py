@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import cv2
-import h5py
 import numpy as np
 import pyarrow
 import scipy.io
@@ -154,7 +153,7 @@ def keywords(folder: Path) -> dict[str, bytes]:
 
 
 def matrices() -> dict[str, bytes]:
-    """Return matrices in MATLAB files, rows in .npy, HDF5 and text, tables of all kinds, and an .npz file of faces."""
+    """Return matrices in MATLAB files, rows in .npy and text, tables of all kinds, and an .npz file of faces."""
     found = {}
     for name, compressed in (("plain", False), ("compressed", True)):
         buffer = io.BytesIO()
@@ -166,10 +165,6 @@ def matrices() -> dict[str, bytes]:
     buffer = io.BytesIO()
     np.save(buffer, X)
     found["rows.npy"] = buffer.getvalue()
-    buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
-        file.create_dataset("x", data=X, chunks=(8, 16), compression="gzip", shuffle=True, fletcher32=True)
-    found["rows.h5"] = buffer.getvalue()
     found["rows.csv"] = "\n".join(",".join(f"{value:.4f}" for value in row) for row in X).encode()
     return found | _tables()
 

@@ -21,7 +21,6 @@ from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import read_tables
 
 from .tiffs import same_pixels, tiffs
-from .trees import MAKERS
 
 warnings.simplefilter("ignore")
 
@@ -146,5 +145,4 @@ def sparse(random: Random) -> int:
 MADE: dict[str, Callable[[Random], int]] = {
     "sparse": sparse,
     "tiffs": tiffs,
-    **MAKERS,
 }  # cases without a file to mutate

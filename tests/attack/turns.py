@@ -19,8 +19,6 @@ BARS = {
     "matrices": 5000,
     "tiffs": 1000,
     "sparse": 1000,
-    "trees": 1000,
-    "caches": 1000,
     "logs": 1000,
     "keywords": 1000,
     "kills": 200,

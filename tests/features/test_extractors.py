@@ -1,8 +1,6 @@
 """What all extractors keep, whatever they find."""
 
 import re
-import sqlite3
-import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,12 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import (
     KINDS,
     ColorHistogram,
     DenseHue,
-    DenseSift,
     FeatureExtraction,
     PatchNMF,
     RawPixels,
@@ -239,19 +236,6 @@ def test_what_one_image_takes_is_bounded(kind, monkeypatch):
         kind.transform([noise])
 
 
-@pytest.mark.parametrize("kind", [ColorHistogram(), DenseSift(5)])
-def test_an_image_that_has_no_room_is_refused(kind, monkeypatch):
-    """A stranger's file could ask for images of any size to be described as they are."""
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    kind.fit([noise])
-    monkeypatch.setattr("visionnmf.features.extractor.LARGE", kind.WORKING * 64 * 64 - 1)
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: kind.WORKING * 64 * 64 - 1)
-    with pytest.raises(TooLargeError, match=rf"{kind.view} of 64 x 64 pixels: [01] MiB of memory are needed and"):
-        kind.transform([noise])
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: kind.WORKING * 64 * 64)
-    assert kind.transform([noise]).shape[0] == 1
-
-
 def test_numbers_of_numpy_are_kept_in_a_file(images, tmp_path):
     kind = DenseHue(np.int64(5), grey=np.float32(0.5), scales=(np.float64(2.0),), layout=(1, 1))
     save_extraction(FeatureExtraction([kind], max_pixels=np.int64(900)).fit(images), tmp_path / "f.npz")
@@ -290,47 +274,3 @@ def test_the_number_of_processes_changes_nothing(images):
 def test_wrong_arguments(call, sentence):
     with pytest.raises(ParameterError, match=sentence):
         call()
-
-
-# --- the cache --------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_kept_is_not_computed_again(images, tmp_path, monkeypatch):
-    path = tmp_path / "a.png"
-    Image.fromarray(images[0]).save(path)
-    union = FeatureExtraction(["rgb", small("dense-hue")], cache=tmp_path / "c.sqlite").fit(images)
-    expected = clone(union).set_params(cache=None).fit(images).transform([*images, path])
-    np.testing.assert_array_equal(union.transform([*images, path]), expected)
-
-    calls = []
-    describe = DenseHue.describe
-    monkeypatch.setattr(DenseHue, "describe", lambda self, image: calls.append(1) or describe(self, image))
-    np.testing.assert_array_equal(union.transform([path, *images]), expected[[4, 0, 1, 2, 3]])
-    assert not calls
-    union.transform([images[0][:-1]])  # another image
-    assert len(calls) == 1
-    other = FeatureExtraction([DenseHue(8, step=4.0)], cache=tmp_path / "c.sqlite").fit(images)
-    other.transform(images[:1])  # another parameter
-    assert len(calls) == 2
-    relearnt = clone(union).fit(images[2:3])  # other words
-    uncached = clone(relearnt).set_params(cache=None).fit(images[2:3])
-    np.testing.assert_array_equal(relearnt.transform(images), uncached.transform(images))
-
-
-def test_a_cache_of_a_stranger_is_refused_or_not_believed(images, tmp_path):
-    (tmp_path / "text").write_text("no cache " * 999)
-    with pytest.raises(UnreadableError, match="not a cache, or damaged"):
-        FeatureExtraction(["rgb"], cache=tmp_path / "text").fit(images).transform(images)
-    union = FeatureExtraction(["rgb"], cache=tmp_path / "c.sqlite").fit(images)
-    expected = union.transform(images)
-    bomb = zlib.compress(bytes(10_000_000))
-    for size, data in ((4096, bomb), (4096, b"x"), (10**12, bomb), ("many", bomb), (3, zlib.compress(bytes(12)))):
-        with sqlite3.connect(tmp_path / "c.sqlite") as file:
-            file.execute("UPDATE arrays SET size = ?, data = ?", (size, data))
-        file.close()
-        np.testing.assert_array_equal(union.transform(images), expected)
-
-
-def test_a_cache_that_cannot_be_made_is_said(images, tmp_path):
-    with pytest.raises(MediaError, match="the cache cannot be used"):
-        FeatureExtraction(["rgb"], cache=tmp_path / "no" / "c.sqlite").fit(images).transform(images)

@@ -564,14 +564,6 @@ def test_research_photograph():
     np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))
 
 
-def test_a_picture_that_does_not_fit_into_memory_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
-    data = _encode(RGB8, "BMP")
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 12 * RGB8[..., 0].size - 1)
-    monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(TooLargeError, match=r"0 MiB of memory are needed and 0 MiB are free; make it smaller"):
-        _read(tmp_path, data)
-
-
 def test_passes_over_a_jpeg_are_bounded(tmp_path, monkeypatch):
     """Each of twenty bytes is one over the whole picture: 400 kB took eighteen seconds of 4000 x 4000 pixels."""
     sound = _encode(RGB8, "JPEG", progressive=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from visionnmf.exceptions import TooLargeError, UnreadableError
-from visionnmf.io import check_memory, expand_images, expand_inputs, inputs
+from visionnmf.exceptions import UnreadableError
+from visionnmf.io import expand_images, expand_inputs
 
 
 def _touch(folder: Path, *names: str) -> list[str]:
@@ -47,57 +47,3 @@ def test_hidden_images_of_a_folder_are_left_out(tmp_path):
     (folder / ".thumbnails").mkdir(parents=True)
     seen, *_ = _touch(folder, "a.jpg", "._a.jpg", ".thumbnails/b.jpg")
     assert expand_images([str(folder)]) == [seen]
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
-def _system(monkeypatch, **files):
-    """Let the system's files hold what is given."""
-    group, first = "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory/memory"
-    names = {"meminfo": "/proc/meminfo", "most": f"{group}.max", "used": f"{group}.current", "stat": f"{group}.stat"}
-    names |= {"most1": f"{first}.limit_in_bytes", "used1": f"{first}.usage_in_bytes", "stat1": f"{first}.stat"}
-    content = {names[key]: text.splitlines() for key, text in files.items()}
-    monkeypatch.setattr(inputs, "_lines", lambda path: content.get(path, []))
-
-
-@pytest.mark.parametrize(
-    ("files", "free"),
-    [
-        ({}, None),
-        ({"meminfo": "MemTotal: 100 kB\nMemAvailable:     7 kB\n"}, 7 << 10),
-        ({"meminfo": "MemAvailable: 7 kB", "most": "max\n", "used": "5\n"}, 7 << 10),
-        ({"meminfo": "MemAvailable: 7 kB", "most": "5000\n", "used": "3000\n"}, 2000),
-        ({"most": "5000\n", "used": "6000\n"}, 0),
-        ({"most": "5000\n", "used": "4000\n", "stat": "active_file 7\ninactive_file 1500\n"}, 2500),
-        ({"most": "5000\n", "used": "4000\n", "stat": "inactive_file 4500\n"}, 5000),
-        ({"most1": "5000\n", "used1": "4000\n"}, 1000),
-        ({"most1": "5000\n", "used1": "4000\n", "stat1": "inactive_file 9\ntotal_inactive_file 1500\n"}, 2500),
-        ({"meminfo": "MemAvailable: 7 kB", "most1": "9223372036854771712\n", "used1": "4000\n"}, 7 << 10),
-        ({"meminfo": "MemAvailable: 7 MB\nodd line"}, None),
-    ],
-)
-def test_free_memory_is_the_least_of_what_the_system_says(files, free, monkeypatch):
-    _system(monkeypatch, **files)
-    assert inputs.available_memory() == free
-
-
-def test_what_the_free_memory_cannot_hold_is_refused(monkeypatch):
-    _system(monkeypatch, meminfo="MemAvailable: 1048576 kB")
-    check_memory("x", 1 << 30)
-    with pytest.raises(TooLargeError, match=r"x: 2\.0 GiB of memory are needed and 1\.0 GiB are free; make it smaller"):
-        check_memory("x", 2 << 30)
-    _system(monkeypatch)
-    check_memory("x", 1 << 60)
-
-
-def test_the_limit_of_the_process_counts():
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    if not inputs._lines("/proc/self/statm"):
-        pytest.skip("this system does not say how large a process is")
-    try:
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 40, before[1]))
-        assert inputs.available_memory() < 1 << 40
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)

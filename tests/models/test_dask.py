@@ -3,7 +3,6 @@
 import gc
 import shutil
 import tempfile
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -220,25 +219,10 @@ def test_blocks_that_do_not_fit_into_memory_go_to_files_and_give_the_same_result
 
 
 def test_too_large_blocks_and_a_full_disk_are_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr("visionnmf.models.blocks.available_memory", lambda: 3 * 40 * 60 * 8)
+    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 3 * 40 * 60 * 8)
     with pytest.raises(TooLargeError, match=r"a block of 40 samples: .* smaller blocks by X.rechunk"):
         NMF(2).fit(in_blocks(X))
-    monkeypatch.setattr("visionnmf.models.blocks.available_memory", lambda: 5 * 40 * 60 * 8)
+    monkeypatch.setattr("distributed.system.MEMORY_LIMIT", 5 * 40 * 60 * 8)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(1, 1, 0))
     with pytest.raises(TooLargeError, match="use OnlineNMF or a Dask cluster"):
         NMF(2).fit(in_blocks(X))
-
-
-@pytest.mark.parametrize(("loss", "weighted"), [("manhattan", False), ("manhattan", True), ("frobenius", False)])
-def test_the_estimated_memory_is_what_a_fit_takes(loss, weighted):
-    big = np.random.default_rng(0).random((40_000, 300), np.float32)
-    weights = np.full_like(big, 0.5) if weighted else None
-    model = NMF(5, loss=loss, max_iter=2, tol=0, random_state=0)
-    model.fit(big[:100])
-    estimate = model.estimate_memory(big.shape, big.dtype, weighted=weighted)
-    tracemalloc.start()
-    model.fit(big, weights=weights)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert estimate.data == big.nbytes and estimate.total == sum(estimate[:-1])
-    assert 0.6 * (estimate.total - estimate.data) <= peak <= 1.3 * (estimate.total - estimate.data)

@@ -1,8 +1,5 @@
 """NMF: weights, missing entries, sparse data, fixed components, starts."""
 
-import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -12,9 +9,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF, RPCA, GoDec, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
-from visionnmf.exceptions import ParameterError, TooLargeError
-from visionnmf.models import data_checks
+from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty
+from visionnmf.exceptions import ParameterError
 
 WEIGHTED = ["manhattan", "frobenius", "kullback-leibler", "elastic-net", "l21", "huber"]
 SPARSE = ["manhattan", "frobenius", "kullback-leibler"]
@@ -234,58 +230,6 @@ def test_float32_sparse_stays_float32(rng):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = NMF(2, loss=loss, random_state=0, max_iter=20)
             assert model.fit_transform(X).dtype == model.components_.dtype == np.float32
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
-@pytest.mark.parametrize(
-    ("beside", "ends"), [(60, "TooLargeError: a fit of 40000 samples with 512 features"), (4000, "fits")]
-)
-def test_what_does_not_fit_into_memory_is_refused_in_one_line(beside, ends):
-    code = """
-import resource, sys
-from pathlib import Path
-import numpy as np
-from visionnmf import NMF
-model = NMF(2, max_iter=1, tol=0, random_state=0)
-model.fit(np.ones((9, 512), np.float32))
-X = np.ones((40_000, 512), np.float32)
-now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + (int(sys.argv[1]) << 20)
-resource.setrlimit(resource.RLIMIT_AS, (now, now))
-model.fit(X)
-print("fits")
-"""
-    done = subprocess.run([sys.executable, "-c", code, str(beside)], capture_output=True, text=True)
-    said = (done.stdout + done.stderr).strip().splitlines()[-1].removeprefix("visionnmf.exceptions.")
-    assert said.startswith(ends), done.stderr
-    cure = "pass float32 or fewer samples, use OnlineNMF, or pass a Dask array in blocks"
-    assert ends == "fits" or re.search(rf": 78 MiB of memory are needed and \d\d MiB are free; {cure}$", said)
-
-
-@pytest.mark.parametrize(
-    ("model", "times"),
-    [
-        (NMF(2, max_iter=1), 1),
-        (ProjectiveNMF(2, loss="kullback-leibler", max_iter=1), 1),
-        (ProjectiveNMF(2, max_iter=1), 5),  # square, float32: two matrices of as many float64 beside
-        (SymmetricNMF(2, n_init=1, max_iter=1), 2),
-        (MultiviewNMF(2, max_iter=1), 2),
-        (RPCA(max_iter=1), 10),
-        (GoDec(2, max_iter=1), 10),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_less_memory_than_a_fit_takes_is_told_before_it_begins(monkeypatch, rng, model, times):
-    X = rng.random((20, 20), np.float32) + 1
-    X = X + X.T
-    monkeypatch.setenv("VISIONNMF_NUM_THREADS", "1")
-    monkeypatch.setattr(data_checks, "LARGE", X.nbytes - 1)
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes - 1)
-    data = [X[:, :5], X[:, 5:]] if isinstance(model, MultiviewNMF) else X
-    with pytest.raises(TooLargeError, match=r"a fit of 20 samples with 20 features: 0 MiB of memory are needed and"):
-        model.fit(data)
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: times * X.nbytes)
-    model.fit(data)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from visionnmf import OnlineNMF, Penalty
-from visionnmf.exceptions import ParameterError, TooLargeError
+from visionnmf.exceptions import ParameterError
 from visionnmf.models import batches
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -177,7 +177,7 @@ def test_a_bad_block_leaves_the_model_as_it_was(change, message, begun, tmp_path
             online().fit(data)
 
 
-def test_what_is_refused_says_why(monkeypatch):
+def test_what_is_refused_says_why():
     model = online().partial_fit(X)
     with pytest.raises(ValueError, match="23 features"):
         model.partial_fit(in_blocks(X)[:, :23])
@@ -193,10 +193,6 @@ def test_what_is_refused_says_why(monkeypatch):
         online(method="onmf").fit(in_blocks(X), weights=WEIGHTS)
     with pytest.raises(ParameterError, match="no observed entry"):
         online(missing_values=np.nan).fit(in_blocks(np.full(X.shape, np.nan)))
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 4 * 40 * 24 * 8 - 1)
-    with pytest.raises(TooLargeError, match=r"blocks of 40 samples: .*smaller blocks by X.rechunk"):
-        online().fit(in_blocks(X))
-    online().fit(in_blocks(X, 20))
 
 
 def test_a_block_that_cannot_be_read_ends_the_fit_with_its_own_error():

@@ -13,7 +13,6 @@ from sklearn.preprocessing import MinMaxScaler
 from visionnmf import ProjectiveNMF
 from visionnmf.engine import projective
 from visionnmf.exceptions import ParameterError
-from visionnmf.models import projective as projective_models
 
 LOSSES = {
     "frobenius": lambda X, H: ((X - X @ H.T @ H) ** 2).sum() / 2,
@@ -189,12 +188,3 @@ def test_data_that_are_not_allowed(value, sentence):
         ProjectiveNMF(2).fit(X)
     with pytest.raises(ParameterError, match=r"X must have shape \(n_samples, 2\); got \(3, 4\)"):
         ProjectiveNMF(2, random_state=0).fit(np.eye(3)).inverse_transform(np.ones((3, 4)))
-
-
-def test_the_memory_of_a_fit_counts_no_more_products_than_there_are(monkeypatch, rng):
-    told = []
-    monkeypatch.setattr(projective_models, "check_room", lambda X, times: told.append(times))
-    for threads in ("15", "16", "64"):
-        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        ProjectiveNMF(2, max_iter=1, tol=0).fit(rng.random((8, 4)))
-    assert told == [1 + (1 + held) * 4 / 8 for held in (15, 16, 16)]

@@ -1,9 +1,7 @@
-"""Several extractors together: one matrix, which of its columns belong to which extractor, and a cache of features."""
+"""Several extractors together: one matrix, and which of its columns belong to which extractor."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -21,10 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
 from visionnmf._progress import Progress
-from visionnmf._version import __version__
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
-from visionnmf.io import ArrayCache, image_digest, takes_files
+from visionnmf.io import takes_files
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
 from .extractor_kinds import make_extractors
@@ -32,10 +29,8 @@ from .extractor_kinds import make_extractors
 __all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
-Task = tuple[Any, list[int]]
-"""An image, and the numbers of the extractors that must still describe it."""
-Parts = dict[int, NDArray[np.float32]]
-"""Features of an image by the numbers of the extractors."""
+Row = NDArray[np.float32] | MediaError
+"""The features of an image, or why it cannot be read."""
 
 BATCH = 16  # images that another process gets at a time
 AHEAD = 256  # batches that a pool has at a time
@@ -73,8 +68,6 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         The number of processes; -1 takes as many as there are processors. The result is the same.
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels. This replaces the extractors' own parameter.
-    cache : str, Path or None, default=None
-        A file that keeps features between runs, by the content of the image and everything an extractor depends on.
 
     Attributes
     ----------
@@ -101,12 +94,10 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         *,
         n_jobs: int | None = None,
         max_pixels: int | None = MAX_PIXELS,
-        cache: str | Path | None = None,
     ) -> None:
         self.kinds = kinds
         self.n_jobs = n_jobs
         self.max_pixels = max_pixels
-        self.cache = cache
 
     @classmethod
     def from_fitted(cls, extractors: Sequence[Extractor], *, max_pixels: int | None = MAX_PIXELS) -> Self:
@@ -233,8 +224,6 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             check_count(self.n_jobs, "n_jobs")
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
-        if self.cache is not None and not isinstance(self.cache, str | Path):
-            raise ParameterError(f"cache must be the name of a file, or None; got {shown(self.cache)}")
         self.extractors_: dict[str, Extractor] = {}
         for extractor in make_extractors(self.kinds):
             if extractor.view in self.extractors_:
@@ -249,26 +238,24 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         self.groups_ = np.repeat(np.arange(len(sizes)), sizes)
         self.n_features_out_ = int(ends[-1])
 
-    def _rows(self, images: Images, pool: Executor | None = None) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the features of each image, or the error, by batches in the `pool` or joblib; the cache fills rows."""
+    def _rows(self, images: Images, pool: Executor | None = None) -> Iterator[Row]:
+        """Yield the features of each image, or the error, by batches in the `pool` or joblib."""
         check_is_fitted(self)
         images = check_images(images)
-        with FeatureCache(self.cache, list(self.extractors_.values())) as cache:
-            # each image with the numbers of the extractors whose features of it the cache does not have
-            batches = (cache.tasks(images[start : start + BATCH]) for start in range(0, len(images), BATCH))
-            work = partial(_describe, cache.extractors, self.max_pixels)
-            if pool is not None:
-                described = _in_order(pool, work, batches)
-            else:
-                workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-                described = workers(delayed(work)(batch) for batch in batches)
-            try:
-                for parts in described:
-                    yield from cache.rows(parts)  # completes the rows from the cache, and keeps what is new
-            except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
-                raise VisionNMFError(
-                    "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
-                ) from error
+        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
+        work = partial(_describe, list(self.extractors_.values()), self.max_pixels)
+        if pool is not None:
+            described = _in_order(pool, work, batches)
+        else:
+            workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            described = workers(delayed(work)(batch) for batch in batches)
+        try:
+            for rows in described:
+                yield from rows
+        except BrokenProcessPool as error:  # the base class of joblib's TerminatedWorkerError
+            raise VisionNMFError(
+                "a process was ended from outside, perhaps because memory ran out; fewer at a time (n_jobs) may fit"
+            ) from error
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that images come as a list, which its checks of matrices would refuse."""
@@ -279,24 +266,22 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 @takes_files
-def _describe(extractors: list[Extractor], max_pixels: int | None, tasks: list[Task]) -> list[Parts | MediaError]:
-    """Return for each task (image, numbers of the extractors wanted) their features by number, or the error."""
-    described: list[Parts | MediaError] = []
-    for image, wanted in tasks:
+def _describe(extractors: list[Extractor], max_pixels: int | None, images: Images) -> list[Row]:
+    """Return the features of each image, or the error."""
+    rows: list[Row] = []
+    for image in images:
         try:
-            prepared = PreparedImage(image, max_pixels) if wanted else None
+            prepared = PreparedImage(image, max_pixels)
         except MediaError as error:
-            described.append(error)
+            rows.append(error)
         else:
-            described.append({i: extractors[i].describe(prepared) for i in wanted} if prepared is not None else {})
-    return described
+            rows.append(np.concatenate([extractor.describe(prepared) for extractor in extractors]))
+    return rows
 
 
-def _in_order(
-    pool: Executor, work: Callable[[list[Task]], list[Parts | MediaError]], batches: Iterator[list[Task]]
-) -> Iterator[list[Parts | MediaError]]:
+def _in_order(pool: Executor, work: Callable[[Images], list[Row]], batches: Iterator[Images]) -> Iterator[list[Row]]:
     """Yield ``work(batch)`` of each batch in order; a pool does the work on the next `AHEAD` batches."""
-    waiting: deque[Future[list[Parts | MediaError]]] = deque()
+    waiting: deque[Future[list[Row]]] = deque()
     for batch in batches:
         waiting.append(pool.submit(work, batch))
         if len(waiting) == AHEAD:
@@ -312,92 +297,3 @@ def _is_readable(image: ArrayLike | str | Path) -> bool:
     except MediaError:
         return False
     return True
-
-
-class FeatureCache:
-    """Finds out which extractors must still describe an image, and joins what they find with what the file holds.
-
-    Batches of images go through :meth:`tasks`, are described elsewhere, and come back to :meth:`rows` in the same
-    order. A path of None keeps nothing.
-    """
-
-    def __init__(self, path: str | Path | None, extractors: list[Extractor]) -> None:
-        """Open the cache file `path`, or none, for the features of fitted extractors."""
-        self.extractors = extractors
-        self._cache = None if path is None else ArrayCache(path)  # the file; maps keys to features
-        # the second half of a key, for each extractor; the first is a digest of the image
-        self._extractor_digests = [] if path is None else [_extractor_digest(extractor) for extractor in extractors]
-        # Images that are being described, in their order: the keys for the extractors (none without a file), and the
-        # features that the file holds already, by the number of the extractor.
-        self._waiting: deque[tuple[list[str], Parts]] = deque()
-
-    def tasks(self, images: Sequence[ArrayLike | str | Path]) -> list[Task]:
-        """Return images with the numbers of the extractors that must still describe them; :meth:`rows` follows."""
-        keys = [self._keys(image) for image in images]
-        kept = {}
-        if self._cache is not None:
-            most = max(extractor.n_features_out_ for extractor in self.extractors)
-            kept = self._cache.get([key for each in keys for key in each], most)
-        tasks: list[Task] = []
-        for image, own_keys in zip(images, keys, strict=True):  # a key for each extractor; none without a file
-            found = {i: kept[key] for i, key in enumerate(own_keys) if self._fits(i, kept.get(key))}
-            self._waiting.append((own_keys, found))  # for :meth:`rows`: its keys, and what the file holds
-            tasks.append((image, [i for i in range(len(self.extractors)) if i not in found]))
-        return tasks
-
-    def rows(self, described: list[Parts | MediaError]) -> Iterator[NDArray[np.float32] | MediaError]:
-        """Yield the complete rows of images, or their errors, in the order of their tasks, and keep what is new."""
-        new: dict[str, NDArray[np.float32]] = {}
-        rows: list[NDArray[np.float32] | MediaError] = []
-        for parts in described:
-            keys, found = self._waiting.popleft()  # what :meth:`tasks` has found in the file
-            if isinstance(parts, MediaError):
-                rows.append(parts)
-                continue
-            new |= {keys[i]: part for i, part in parts.items() if keys}  # there are no keys without a file
-            both = found | parts
-            rows.append(np.concatenate([both[i] for i in range(len(self.extractors))]))
-        if self._cache is not None:
-            self._cache.put(new)
-        yield from rows
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._cache is not None:
-            self._cache.__exit__(*exception)
-
-    def _keys(self, image: ArrayLike | str | Path) -> list[str]:
-        """Return a digest of image and extractor for each extractor; none without a cache, or for unreadable files."""
-        if self._cache is None:
-            return []
-        try:
-            digest = image_digest(image) if isinstance(image, str | Path) else _array_digest(np.asarray(image))
-        except MediaError:
-            return []
-        return [f"{digest}{each}" for each in self._extractor_digests]
-
-    def _fits(self, i: int, part: NDArray[np.float32] | None) -> bool:
-        """Return whether a kept part can be what extractor i finds; the file is not trusted."""
-        right = part is not None and part.size == self.extractors[i].n_features_out_
-        return right and part is not None and bool(np.isfinite(part).all() and (part >= 0).all())
-
-
-def _array_digest(array: NDArray[Any]) -> str:
-    """Return a digest of an array's shape, number type and content."""
-    digest = hashlib.blake2b(f"{array.shape} {array.dtype.str}".encode(), digest_size=20)
-    digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _extractor_digest(extractor: Extractor) -> str:
-    """Return a digest of everything that an extractor's result depends on, except the image."""
-    # not the seed: what was learnt with it is part of the digest
-    parameters = {key: value for key, value in extractor.get_params().items() if key != "random_state"}
-    identity = [__version__, type(extractor).__name__, sorted(parameters.items())]
-    digest = hashlib.blake2b(json.dumps(identity, default=repr).encode(), digest_size=12)
-    for name, value in sorted(vars(extractor).items()):
-        if name.endswith("_") and isinstance(value, np.ndarray):  # what it has learnt
-            digest.update(np.ascontiguousarray(value).data)
-    return digest.hexdigest()

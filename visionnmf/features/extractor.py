@@ -9,7 +9,7 @@ from functools import cached_property
 from inspect import signature
 from itertools import islice, pairwise, product
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import cv2
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_count, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_memory, read_image
+from visionnmf.io import read_image
 from visionnmf.io.model_state import Restorable
 
 from .images import check_image, reduce_image
@@ -45,7 +45,6 @@ Images = Sequence[ArrayLike | str | Path]
 MOST_FEATURES = 1 << 22
 FIT_IMAGES = 1000  # from which is learnt at most
 MOST_BYTES = 1 << 30  # of intermediate results for one image
-LARGE = 64 << 20  # bytes of working memory above which free memory is checked first
 MAX_PIXELS = 384 * 256  # the size of Corel's photographs, from which the published features were taken
 
 
@@ -97,7 +96,6 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     True
     """
 
-    WORKING: ClassVar[int] = 128  # bytes a pixel while an image is described
     kind: str  # the key in the table of kinds
     max_pixels: int | None
 
@@ -132,16 +130,12 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         return np.stack([self.describe(PreparedImage(image, self.max_pixels)) for image in check_images(images)])
 
     def describe(self, image: PreparedImage) -> NDArray[np.float32]:
-        """Describe one image; raise TooLargeError if that takes more memory than is free.
+        """Describe one image.
 
         Returns
         -------
         ndarray of float32 [shape=(n_features,), >= 0]
         """
-        height, width = image.rgb.shape[:2]
-        needed = self.WORKING * height * width  # WORKING is in bytes a pixel
-        if needed > LARGE:  # small images are not worth asking how much memory is free
-            check_memory(f"{self.view} of {width} x {height} pixels", needed)
         with one_blas_thread():  # more threads cost much and gain nothing in products of an image's size
             return self._describe(image).astype(np.float32, copy=False)
 

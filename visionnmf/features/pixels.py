@@ -51,8 +51,6 @@ class ColorHistogram(Extractor):
     (1, 4096)
     """
 
-    WORKING = 40
-
     def __init__(
         self,
         space: str = "rgb",

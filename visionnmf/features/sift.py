@@ -91,7 +91,6 @@ class DenseSift(OnGrid, SiftWords):
     """
 
     kind = "dense-sift"
-    WORKING = 256
 
     def __init__(
         self,

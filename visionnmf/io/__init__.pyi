@@ -1,13 +1,10 @@
-from .cache import ArrayCache as ArrayCache
 from .images import (
     decode_image as decode_image,
-    image_digest as image_digest,
     read_image as read_image,
     sample_names as sample_names,
     write_image as write_image,
 )
 from .inputs import (
-    check_memory as check_memory,
     expand_images as expand_images,
     expand_inputs as expand_inputs,
     find_files as find_files,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import struct
@@ -26,12 +25,11 @@ from visionnmf.exceptions import (
     installed_by,
 )
 
-from .inputs import SAMPLE_PREFIX, check_bytes, check_memory, regular_file
+from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
 from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 MAX_IMAGE_PIXELS = 100_000_000
-DECODING = 12  # bytes a pixel while a picture is decoded, as measured with 8 bits; 16 bits take more
 
 # Decoders that read only the bytes they are given. Others of Pillow start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
@@ -125,11 +123,6 @@ def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) 
     return image
 
 
-def image_digest(source: str | Path) -> str:
-    """Return a digest, 40 hexadecimal digits, of the content of a file that :func:`read_image` takes."""
-    return hashlib.blake2b(_bytes_of(source), digest_size=20).hexdigest()
-
-
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
     """Decode the bytes of a picture as RGB, with notes on what was left out; any error becomes one of ours."""
     notes: list[str] = []
@@ -204,7 +197,6 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
     with image:
         check_size(name, *image.size, max_pixels)
-        check_memory(name, DECODING * image.size[0] * image.size[1])
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
         if image.format in ("JPEG", "MPO"):

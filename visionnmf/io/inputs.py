@@ -1,4 +1,4 @@
-"""Find inputs, check that they are files, and check their sizes and the free memory."""
+"""Find inputs, check that they are files, and check their sizes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
-# Control groups of versions 2 and 1: the limit, what is used, statistics, and the entry that counts cached files.
-CGROUPS = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
-)
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
@@ -264,44 +259,3 @@ def check_bytes(name: object, count: int) -> None:
     """Raise TooLargeError if `count` bytes are more than 1 GiB."""
     if count > MAX_BYTES:
         raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
-
-
-def check_memory(name: object, count: int, cure: str = "make it smaller") -> None:
-    """Raise TooLargeError if `count` bytes are more than the free memory; pass if that is not known."""
-    free = available_memory()
-    if free is not None and count > free:
-        raise TooLargeError(f"{name}: {_size(count)} of memory are needed and {_size(free)} are free; {cure}")
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes with a unit, for messages."""
-    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"
-
-
-def available_memory() -> int | None:
-    """Return the bytes that the machine, its control group and the process's limit leave; None if they do not say."""
-    known = []  # bytes that each of the sources below leaves; the smallest one counts
-    told = dict(line.split(":", 1) for line in _lines("/proc/meminfo") if ":" in line)
-    if told.get("MemAvailable", "").split()[1:] == ["kB"]:
-        known.append(1024 * int(told["MemAvailable"].split()[0]))
-    for *names, cache in CGROUPS:
-        limit, used, stat = (_lines(f"/sys/fs/cgroup/{name}") for name in names)
-        if limit and used and limit[0].isdecimal():
-            kept = [line.split()[1] for line in stat if line.startswith(f"{cache} ")]  # of files; given up when needed
-            known.append(int(limit[0]) - max(0, int(used[0]) - sum(map(int, kept))))
-    pages = _lines("/proc/self/statm")
-    if pages:
-        import resource  # not on Windows, which has no /proc either
-
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]  # bytes of address space that the process may take
-        if most != resource.RLIM_INFINITY:
-            known.append(most - int(pages[0].split()[0]) * resource.getpagesize())
-    return max(0, min(known)) if known else None
-
-
-def _lines(path: str) -> list[str]:
-    """Return the lines of a small text file; none if it cannot be read."""
-    try:
-        return Path(path).read_text("ascii").splitlines()
-    except (OSError, ValueError):
-        return []

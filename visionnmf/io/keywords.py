@@ -1,7 +1,7 @@
 """Read keywords of photographs from IPTC and XMP, and write them to XMP sidecars; photographs are never changed.
 
-Metadata can come from anybody: XML is parsed without document types, so that no entity is ever expanded, and every size
-is bounded.
+Metadata can come from anybody: XML with a document type is refused, and sizes are bounded. XMP packets are found by
+their first and last bytes, because Pillow knows them of some formats only, and parses them only with defusedxml.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import unicodedata
 import warnings
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.parsers import expat
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from PIL import Image, IptcImagePlugin
@@ -25,11 +26,9 @@ from .outputs import output_file
 
 MOST_SEARCHED = 64 << 20  # bytes of a file that are searched for XMP
 MOST_XMP = 1 << 20  # bytes of a packet
-MOST_DEPTH = 50  # elements within each other
 MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
 START, END = b"<x:xmpmeta", b"</x:xmpmeta>"
 DC, RDF = "http://purl.org/dc/elements/1.1/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-SUBJECT, ITEM = f"{DC} subject", f"{RDF} li"
 KEYWORDS = (2, 25)  # data set of IPTC-IIM
 OURS = "visionnmf"
 
@@ -187,45 +186,20 @@ def _collect(packet: bytes, path: Path, found: Keywords) -> None:
         found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
         return
     try:
-        found.words.extend(_subjects(packet))
-    except (expat.ExpatError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
+        root = ElementTree.fromstring(packet, ElementTree.XMLParser(target=_WithoutDoctype()))
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
+        return
+    items = root.iterfind(f".//{{{DC}}}subject/*/{{{RDF}}}li")
+    found.words.extend(item.text or "" for item in islice(items, MOST_WORDS))
 
 
-def _subjects(packet: bytes) -> list[str]:
-    """Return the items of ``dc:subject`` in an XMP packet; raise an error of the parser or ValueError for damage."""
-    words: list[str] = []
-    within: list[str] = []  # the elements that have begun and not ended, outermost first: namespace, blank, name
-    text: list[str] = []  # since the last tag; the parser delivers it in pieces
+class _WithoutDoctype(ElementTree.TreeBuilder):
+    """Builds the tree of a document that declares no document type, which could define entities without end."""
 
-    def start(name: str, _attributes: Any) -> None:
-        """Enter an element: add it to `within`, the elements that have begun, and forget the text before it."""
-        within.append(name)
-        if len(within) > MOST_DEPTH:
-            raise ValueError(f"more than {MOST_DEPTH} elements within each other")
-        text.clear()
-
-    def end(name: str) -> None:
-        """Leave an element, and add its text to `words` if it is an item of ``dc:subject``."""
-        within.pop()
-        if name == ITEM and SUBJECT in within and len(words) < MOST_WORDS:
-            words.append("".join(text))
-        text.clear()
-
-    def characters(piece: str) -> None:
-        """Collect a piece of text if the innermost element, the last one in `within`, is an item of a list."""
-        if within and within[-1] == ITEM:
-            text.append(piece)
-
-    def refuse(*_: Any) -> None:
-        """Refuse a document type, which could declare entities that expand without limit; the parser found one."""
+    def doctype(self, *_: Any) -> None:
+        """Refuse a document type; the parser calls this when it meets one."""
         raise ValueError("it declares a document type")
-
-    parser: Any = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = characters, refuse
-    parser.Parse(packet, True)
-    return words
 
 
 def _iptc_words(path: Path) -> list[str]:

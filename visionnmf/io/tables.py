@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError, installed_by
 
-from .inputs import MAX_BYTES, check_bytes, check_memory, regular_file
+from .inputs import MAX_BYTES, check_bytes, regular_file
 from .npz_files import NUMBERS, check_directory, read_arrays
 from .outputs import output_file
 
@@ -176,8 +176,6 @@ def _numbers(given: Any, name: str) -> Array:
     if given.ndim != 2 or given.dtype.kind not in NUMBERS:
         cure = "; make rows of it by reshape(len(array), -1)" if given.ndim > 2 else ""
         raise UnsupportedError(f"{name}: must hold a matrix of numbers; got {given.dtype} of shape {given.shape}{cure}")
-    if given.dtype.itemsize < 4:  # such types are widened to 8 bytes a number, which the file's size does not show
-        check_memory(name, 8 * given.size)
     return np.asarray(given, np.float32 if given.dtype == np.float32 else np.float64)
 
 

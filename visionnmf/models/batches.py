@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from visionnmf.engine.arrays.namespace import is_not_numpy, numpy_dtype
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.inputs import check_memory
 
 from .blocks import DaskBlocks
 from .data_checks import is_dask
@@ -29,8 +28,6 @@ __all__ = ["BlockSamples", "CheckedSamples", "MappedSamples", "Samples", "as_bef
 
 Array = NDArray[Any]
 Batch = Problem | tuple[Any, Any]  # checked, or data and weights of the entries as they were given
-
-AT_ONCE = 4  # blocks of a Dask array in memory: the one that is learnt, the next one, and copies while it is read
 
 
 def in_parts(X: Any) -> bool:
@@ -96,15 +93,11 @@ class BlockSamples(Samples):
     """The samples of a Dask array: the client or Dask reads a block while the one before it is learnt."""
 
     def __init__(self, model: Any, X: Any, weights: Any, *, reset: bool) -> None:
-        """Check the array for `model`, and cut it into blocks of rows; raise TooLargeError if they are too large."""
+        """Check the array for `model`, and cut it into blocks of rows."""
         data = DaskBlocks(model, X, weights, reset=reset)
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), data.dtype
         self._X, self._weights = data.X, data.weights
         self._ends = np.cumsum(data.sizes)  # the first row after each block
-        largest = max(data.sizes)
-        if not data.is_sparse:  # Dask does not know how many entries sparse blocks store
-            need = AT_ONCE * largest * self.shape[1] * X.dtype.itemsize
-            check_memory(f"blocks of {largest} samples", need, "pass smaller blocks by X.rechunk")
         # blocks that were read, or are being read, by their numbers
         self._held: dict[int, Future[Any]] = {}
 

@@ -31,17 +31,15 @@ from visionnmf.engine.solving import Found, check_codes, choose
 from visionnmf.engine.starts import Start
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError, TooLargeError
-from visionnmf.io.inputs import available_memory
 
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
-from .memory import MemoryEstimate, estimate_memory
 from .penalty import given_penalty
 
 __all__ = ["DaskBlocks", "fit_dask", "transform_blocks"]
 
 Array = NDArray[Any]
 
-ROOM = 0.5  # share of the free memory, or of that of a worker, that blocks may take; Dask stops a worker at 0.8
+ROOM = 0.5  # share of the memory of this machine, or of a worker, that blocks may take; Dask stops a worker at 0.8
 COPIES = 4  # of a block while it is read and checked
 
 
@@ -114,15 +112,14 @@ class DaskBlocks:
         """The numbers of rows of the blocks."""
         return [int(size) for size in self.X.chunks[0]]
 
-    def memory(self, loss: str, n_components: int) -> MemoryEstimate:
-        """Return the bytes that a fit needs in all blocks together; sparse blocks count as nothing.
-
-        A fit with the Frobenius loss and without weights needs only products of the data (`plain_squares`).
-        """
+    def memory(self, loss: str, n_components: int) -> int:
+        """Return the bytes of the data, their weights, their dual and the codes in all blocks together."""
         weighted = any(array is not None for array in (self.weights, self.sample_weight, self.model.missing_values))
-        shape = (int(self.X.shape[0]), int(self.X.shape[1]))
-        need = estimate_memory(shape, self.dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
-        return need._replace(data=0, total=need.total - need.data) if self.is_sparse else need
+        # Least squares without weights has no dual. Codes have three copies in the dtype of the fit, and three in
+        # double precision.
+        arrays, size = 1 + weighted + (weighted or loss != "frobenius"), self.dtype.itemsize
+        n_samples, n_features = (int(length) for length in self.X.shape)
+        return n_samples * (arrays * n_features * size + n_components * 3 * (size + 8))
 
     def recipes(self, check: BlockCheck) -> list[Any]:
         """Return a delayed object for each block that computes :class:`.BlockData`, checked as `check` says."""
@@ -223,11 +220,11 @@ def active_client() -> Any:
     return default_client()
 
 
-def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew:
+def open_crew(data: DaskBlocks, check: BlockCheck, need: int) -> Crew:
     """Read all blocks, on the workers of the active Dask client or here, and return them as a crew.
 
     A crew passes messages to all blocks and adds up their answers. Blocks go to files if they would take more than the
-    share :data:`ROOM` of the memory; the fit needs `need` bytes. Raises TooLargeError if a block is too large or the
+    share :data:`ROOM` of the memory; `need` bytes is what all take. Raises TooLargeError if a block is too large or the
     files find no room.
     """
     import dask
@@ -235,14 +232,16 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew
     client = active_client()
     workers: list[Any] = []  # what the scheduler knows of each
     if client is None:
-        limits = [available_memory() or math.inf]
-        share = need.total / limits[0]
+        from distributed.system import MEMORY_LIMIT  # of this machine, or of its container
+
+        limits: list[float] = [MEMORY_LIMIT]
+        share = need / limits[0]
     else:
         workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
         limits = [worker["memory_limit"] or math.inf for worker in workers]
         threads = [worker["nthreads"] for worker in workers]
         # each worker is taken to get blocks in proportion to its threads; the fullest one decides
-        parts = [need.total * count / sum(threads) for count in threads]
+        parts = [need * count / sum(threads) for count in threads]
         share = max((part / limit for part, limit in zip(parts, limits, strict=True)), default=0.0)
     # rows of the largest block, and the bytes for reading and checking it
     largest = max(data.sizes)
@@ -264,13 +263,13 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: MemoryEstimate) -> Crew
     return LocalCrew(dask.compute(*recipes), data.sizes)
 
 
-def _check_disk(need: MemoryEstimate) -> None:
-    """Raise TooLargeError if the folder for temporary files has no room for data, weights and dual, `need` bytes."""
+def _check_disk(need: int) -> None:
+    """Raise TooLargeError if the folder for temporary files has no room for `need` bytes."""
     folder = tempfile.gettempdir()
-    size, free = need.data + need.weights + need.dual, shutil.disk_usage(folder).free
-    if size > free:
+    free = shutil.disk_usage(folder).free
+    if need > free:
         raise TooLargeError(
-            f"{folder}: {size / 2**30:.1f} GiB are needed for blocks that do not fit into memory and "
+            f"{folder}: {need / 2**30:.1f} GiB are needed for blocks that do not fit into memory and "
             f"{free / 2**30:.1f} GiB are free; pass float32 or fewer samples, or use OnlineNMF or a Dask cluster"
         )
 

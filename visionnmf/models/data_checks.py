@@ -1,4 +1,4 @@
-"""Checks of data, weights, losses and free memory that the estimators share, and problems with weighted samples."""
+"""Checks of data, weights and losses that the estimators share, and problems with weighted samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, to_nu
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
-from visionnmf.io import check_memory
 
 __all__ = [
     "are_labels",
@@ -32,7 +31,6 @@ __all__ = [
     "check_missing_values",
     "check_positive",
     "check_range",
-    "check_room",
     "check_signs",
     "check_weights",
     "find_loss",
@@ -61,8 +59,6 @@ NO_NUMBERS = (str, bytes, datetime.date, datetime.timedelta, np.datetime64, np.t
 BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 
 LIBRARIES = ("torch", "cupy", "jax")  # whose arrays may lie on a device
-
-LARGE = 64 << 20  # bytes; smaller matrices are fitted without looking at the free memory
 
 
 def is_dask(X: Any) -> bool:
@@ -103,12 +99,6 @@ def is_elsewhere(X: Any) -> bool:
 def is_frame(view: Any) -> bool:
     """Return whether a view is a data frame of pandas, whose rows have labels."""
     return hasattr(view, "columns") and hasattr(view, "index")
-
-
-def check_room(X: Any, times: float = 1.0, cure: str = "make it smaller") -> None:
-    """Raise TooLargeError if less memory is free than `times` a dense `X` (``benchmarks/memory.py``); name the cure."""
-    if not sp.issparse(X) and X.nbytes > LARGE:
-        check_memory(f"a fit of {X.shape[0]} samples with {X.shape[1]} features", int(times * X.nbytes), cure)
 
 
 def check_data(

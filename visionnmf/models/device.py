@@ -15,14 +15,12 @@ from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
 from visionnmf.engine.arrays.namespace import (
-    GPU_CHUNK,
     copied,
     is_not_numpy,
     is_torch,
     moved,
     namespace_of,
     numpy_dtype,
-    on_gpu,
     to_numpy,
     total,
 )
@@ -31,10 +29,9 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import Found, choose, evaluate, fit, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
-from visionnmf.exceptions import ParameterError, TooLargeError
+from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros, with_sample_weight
-from .memory import estimate_memory
 from .penalty import given_penalty
 
 __all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
@@ -42,7 +39,6 @@ __all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "pr
 Array = NDArray[Any]
 
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
-PIECES = 5  # arrays as large as the rows that are worked on at a time: model, target, and what a pass needs
 
 
 def plain(X: Any) -> Any:
@@ -129,32 +125,6 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
     return sides
 
 
-def _check_room(X: Any, n_components: int, loss: str, weighted: bool) -> None:
-    """Raise TooLargeError if the GPU of PyTorch has less free memory than a fit needs beside the data."""
-    if not (is_torch(X) and on_gpu(X)):
-        return
-    import torch
-
-    shape, dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X)
-    need = estimate_memory(shape, dtype, n_components, plain_squares=loss == "frobenius", weighted=weighted)
-    # With the Frobenius loss and without weights a fit needs only products of the data, `plain_squares`. What PyTorch
-    # has set aside and does not use is free as well.
-    free = (
-        torch.cuda.mem_get_info(X.device)[0]
-        + torch.cuda.memory_reserved(X.device)
-        - torch.cuda.memory_allocated(X.device)
-    )
-    # temporary arrays, of at most as many entries as are worked on at a time
-    pieces = PIECES * min(shape[0] * shape[1], GPU_CHUNK) * dtype.itemsize
-    bytes_needed = need.total - need.data + pieces
-    if bytes_needed > free:
-        raise TooLargeError(
-            f"a fit of {shape[0]} samples with {shape[1]} features: {bytes_needed / 2**30:.1f} GiB of the GPU's memory "
-            f"are needed beside the data and {free / 2**30:.1f} GiB are free; pass float32 or fewer samples, or a Dask "
-            "array in blocks"
-        )
-
-
 def _check_positive(X: Any, M: Any, loss: Loss) -> None:
     """Raise ParameterError if the loss is infinite because an entry of `X` that counts, by its weight `M`, is 0."""
     if loss.needs_positive:
@@ -190,7 +160,6 @@ def fit_on_device(
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = with_sample_weight(problem, sample_weight)
     solver = choose(model.solver, weighted, elsewhere="device")
-    _check_room(data, start.n_components, loss.name, weighted.weights is not None)
     name = "components_init"
     start = replace(start, components=_given(start.components, name, (start.n_components, shape[1]), data))
     codes = _given(W, "W", (shape[0], start.n_components), data)

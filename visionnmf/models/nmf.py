@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -36,7 +36,6 @@ from .data_checks import (
     check_loss,
     check_missing_values,
     check_positive,
-    check_room,
     check_weights,
     find_loss,
     finite_codes,
@@ -48,14 +47,11 @@ from .data_checks import (
 from .elsewhere import check_elsewhere, fit_elsewhere, transform_elsewhere
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
-from .memory import MemoryEstimate, estimate_memory
 from .penalty import Penalty, WithPenalties, given_penalty
 
 __all__ = ["NMF", "check_parameters"]
 
 Array = NDArray[Any]
-
-CURE = "pass float32 or fewer samples, use OnlineNMF, or pass a Dask array in blocks"
 
 
 class NMF(WithPenalties, LinearModel):
@@ -270,7 +266,7 @@ class NMF(WithPenalties, LinearModel):
             If `X` holds NaN (but see `missing_values`), infinity or negative numbers, its mean is beyond 1e12 (float32)
             or 1e70, a parameter is not allowed, or no solver can combine the loss, the penalties and the data.
         TooLargeError
-            If `X` is dense and larger than 64 MiB, and less memory is free than a fit needs.
+            If a block of a Dask array is larger than the memory, or blocks need files for which the disk has no room.
         """
         if is_elsewhere(X):
             self._set_found(self._fit_elsewhere(X, None, None, sample_weight, weights, with_codes=False))
@@ -310,8 +306,6 @@ class NMF(WithPenalties, LinearModel):
             found = self._fit_codes(problem, given, n_components, sample_weight)
             self._set_found(found)
             return found.codes
-        if problem.loss.name != "frobenius" or problem.weights is not None:  # least squares needs products of X only
-            check_room(problem.X, 1 if problem.weights is None else 2, CURE)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = choose(self.solver, weighted)
@@ -370,45 +364,6 @@ class NMF(WithPenalties, LinearModel):
         # a copy, as the array of a loaded model may be read-only, or on a device
         H = np.array(to_numpy(self.components_), data.dtype)
         return finite_codes(self._codes(problem, H, self.component_norms_, self.solver_))
-
-    def estimate_memory(
-        self, shape: tuple[int, int], dtype: DTypeLike = np.float64, *, weighted: bool = False
-    ) -> MemoryEstimate:
-        """Return how many bytes a fit of dense data needs, without data.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            The numbers of samples and features.
-        dtype : dtype, default=float64
-            float32 stays float32; everything else is converted to float64.
-        weighted : bool, default=False
-            Whether entries or samples have weights, or entries are missing.
-
-        Returns
-        -------
-        MemoryEstimate
-            The bytes of the data, of their weights, of the dual, of the codes and of the components, and their sum
-            `total`.
-
-        Raises
-        ------
-        ParameterError
-            If a parameter of the estimator or the shape is not allowed.
-
-        Examples
-        --------
-        >>> from visionnmf import NMF
-        >>> NMF(20).estimate_memory((1_000_000, 1_000), "float32").data
-        4000000000
-        """
-        check_parameters(self)
-        rows, columns = check_count(shape[0], "shape[0]"), check_count(shape[1], "shape[1]")
-        kept = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
-        _, n_components = given_components(self, (rows, columns), None)
-        # other losses, and weights, need a dual or a copy as large as the data
-        plain = find_loss(self.loss) is find_loss("frobenius")
-        return estimate_memory((rows, columns), kept, n_components, plain_squares=plain, weighted=weighted)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""

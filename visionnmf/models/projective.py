@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
 from visionnmf.engine import projective
-from visionnmf.engine.blocks import n_threads, one_blas_thread
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import Callback, warn_not_converged
 
-from .data_checks import check_data, check_room
+from .data_checks import check_data
 from .linear_model import LinearModel
 
 __all__ = ["ProjectiveNMF"]
@@ -114,15 +114,10 @@ class ProjectiveNMF(LinearModel):
         """Find the components of dense `X` >= 0; float32 stays float32, everything else is converted to float64.
 
         Raises ValueError if `X` holds NaN, infinity or negative numbers, its mean is beyond 1e12 (float32) or 1e70, or
-        a parameter is not allowed; TooLargeError if `X` is larger than 64 MiB and less memory is free than a fit needs.
+        a parameter is not allowed.
         """
         data: Array = check_data(self, X, reset=True, sparse=False)[0]
         self._check_parameters()
-        n_samples, n_features = data.shape
-        products = self.loss == "frobenius" and n_features <= n_samples  # of features by features
-        at_once = 1 + min(n_threads(), projective.MAX_CHUNKS)  # products that are held: the sum, and one a thread
-        # in copies of the data: one, and the products, whose entries have 8 bytes
-        check_room(data, 1 + products * 8 * at_once * n_features**2 / data.nbytes)
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # otherwise rounding in the start would depend on the number of threads
             # a start makes codes and components, of which only the components are needed

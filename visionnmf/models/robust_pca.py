@@ -16,7 +16,7 @@ from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine import robust_pca
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_kind, check_room
+from .data_checks import check_kind
 from .linear_model import LinearModel
 
 __all__ = ["RPCA", "GoDec"]
@@ -39,8 +39,7 @@ class _RobustPCA(LinearModel):
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Split finite `X` of any sign; float32 stays float32, everything else is converted to float64.
 
-        Raises ValueError if entries are near the end of the dtype's range or a parameter is not allowed, and
-        TooLargeError if `X` is larger than 64 MiB and less memory is free than ten times as much, which a fit needs.
+        Raises ValueError if entries are near the end of the dtype's range or a parameter is not allowed.
         """
         data = self._checked(X, reset=True)
         self._check_parameters()
@@ -89,8 +88,6 @@ class _RobustPCA(LinearModel):
             raise ParameterError(
                 f"X must have entries of at most {limit:.3g} in {kind}; got {largest:.3g}; divide X by its mean"
             )
-        if reset:
-            check_room(data, 10)
         return np.asarray(data)
 
     @abstractmethod

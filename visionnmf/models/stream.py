@@ -88,8 +88,8 @@ def fit_stream(
         each component. None takes the model's `batch_size`, or 1024.
     shuffle : bool, default=False
         Whether samples come in a new order in each pass. A source that can only be read in its order refuses it. Of
-        files that store blocks, such as HDF5, sixteen blocks at a time are shuffled together, and the blocks come in
-        random order. Of a folder the files are shuffled, but not the frames of a video.
+        arrays that are stored in blocks, such as those of h5py, sixteen blocks at a time are shuffled together, and the
+        blocks come in random order. Of a folder the files are shuffled, but not the frames of a video.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the orders, which a checkpoint keeps.
     checkpoint : str, Path, Checkpoint or None, default=None

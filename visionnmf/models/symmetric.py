@@ -22,7 +22,7 @@ from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_kind, check_range, check_room
+from .data_checks import check_kind, check_range
 from .model_files import Saveable
 
 __all__ = ["SymmetricNMF"]
@@ -145,8 +145,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
         ------
         ValueError
             If `X` is not square and symmetric, holds NaN, infinity or negative numbers, or a parameter is not allowed.
-        TooLargeError
-            If `X` is larger than 64 MiB and less memory is free than twice as much, which a fit needs.
         """
         S = self._check_affinity(X)
         n = S.shape[0]
@@ -187,7 +185,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
         check_range(S, small=True)  # `small`: data may be tiny, though not huge
-        check_room(S, 2)  # a fit needs twice the memory of the affinity
         largest = float(np.abs(S - S.T).max())
         if largest > 1e-4 * float(S.max(initial=0)):  # more than rounding can explain
             raise ParameterError(

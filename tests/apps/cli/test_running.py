@@ -122,6 +122,8 @@ def test_an_error_is_one_line_with_the_cure_on_the_command_line():
     )
     assert error_line(UnreadableError("two\nlines")) == "two lines"
     assert error_line(MemoryError(), "a.png") == "a.png: not enough memory; try a smaller input"
+    of_opencv = RuntimeError("OpenCV(5.0.0) alloc.cpp:73: error: (-4:Insufficient memory) Failed to allocate 9 bytes")
+    assert error_line(of_opencv, "a.png") == "a.png: not enough memory; try a smaller input"
     assert "a.png: a fault of visionnmf (ZeroDivisionError" in error_line(ZeroDivisionError(), "a.png")
 
 

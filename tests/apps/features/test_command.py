@@ -60,7 +60,7 @@ def test_a_table_that_could_not_be_read_is_not_computed(folder, tmp_path, monkey
 
 
 def test_new_images_are_described_by_the_words_of_earlier_ones(folder, tmp_path):
-    first = ("--kind", "dense-hue", "--save", tmp_path / "e.npz", "--cache", tmp_path / "c.sqlite")
+    first = ("--kind", "dense-hue", "--save", tmp_path / "e.npz")
     assert run_command("features", folder, "--out", tmp_path / "f.npz", *first, "--jobs", 1).exit_code == 0
     again = ("features", folder / "b.JPG", "--use", tmp_path / "e.npz", "--out", tmp_path / "g.npz", "--jobs", 1)
     assert run_command(*again).exit_code == 0
@@ -91,8 +91,6 @@ def test_tables_for_other_programs_hold_the_same(folder, tmp_path):
         (["--kind", "hue", "--out", "f.npz"], "kind must be one of"),
         (["--use", "a.png", "--out", "f.npz"], "not feature extractors of visionnmf, because it is not an .npz file"),
         (["--kind", "rgb", "--out", "f.npz", "--save", "f.npz"], "f.npz"),
-        (["--kind", "rgb", "--out", "f.npz", "--cache", "f.npz"], "outputs must have different names; got f.npz twice"),
-        (["--kind", "rgb", "--out", "f.npz", "--cache", "a.png"], "a.png: would overwrite the input a.png"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(arguments, sentence, folder, monkeypatch):
@@ -114,14 +112,6 @@ def test_progress_tells_checking_learning_and_extracting(folder, tmp_path):
     extract_features([folder], tmp_path / "f.npz", kinds=["rgb"], progress=lambda *step: said.append(step))
     assert {stage for stage, _, _ in said} == {"checking", "learning", "extracting"}
     assert said[-1] == ("extracting", 4, 4)
-
-
-def test_an_empty_input_does_not_become_a_cache(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    (folder / "empty.png").touch()
-    done = run_command("features", "empty.png", "--kind", "rgb", "--out", "f.npz", "--cache", "empty.png")
-    assert done.exit_code == 2 and "would overwrite the input" in done.stderr
-    assert not (folder / "empty.png").stat().st_size
 
 
 def test_a_worker_that_is_killed_is_one_sentence(folder):

@@ -15,9 +15,9 @@ from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
 from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
-from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError
+from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 from visionnmf.features import reduce_image
-from visionnmf.io import read_image, write_image
+from visionnmf.io import read_image
 
 
 @pytest.fixture(scope="module")
@@ -324,16 +324,6 @@ def test_borders_on_a_long_strip_are_as_thin_as_its_area_asks() -> None:
     strip = np.full((1, 200_000, 3), 120, np.uint8)
     drawn = overlay(strip, np.arange(200_000)[None] // 50_000)
     assert 0 < (drawn == 255).all(axis=2).sum() < 50
-
-
-def test_a_picture_whose_segments_do_not_fit_into_memory_is_refused(
-    tmp_path: Path, picture: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_image(tmp_path / "a.png", picture)
-    monkeypatch.setattr("visionnmf.io.inputs.available_memory", lambda: 39 * picture[..., 0].size)
-    with pytest.raises(TooLargeError, match=r"a\.png: .* memory are needed"):
-        process_image(tmp_path / "a.png", out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16])

@@ -3,10 +3,9 @@
 =====================  ===============================================================================================
 source                 samples
 =====================  ===============================================================================================
-array                  rows; NumPy, memory map, SciPy sparse, pandas, Dask, ``h5py.Dataset``, ``zarr.Array``
+array                  rows; NumPy, memory map, SciPy sparse, pandas, Dask; also anything with a shape that
+                       returns rows when it is sliced, such as ``h5py.Dataset`` and ``zarr.Array``
 ``*.npy``              rows of the array; a chunk at a time is mapped into memory
-``*.h5``, ``*.hdf5``   rows of a dataset (``sh setup.sh hdf5``)
-``*.zarr``             rows of an array (``sh setup.sh zarr``)
 folder                 its images and the frames of its videos, grey, 0 to 1
 video file             its frames, grey, 0 to 1
 ``*.csv``, ``*.txt``   lines of numbers, separated by commas, semicolons or blanks

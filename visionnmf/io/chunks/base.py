@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_sparse, shown
 from visionnmf._text import one_line
-from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import check_bytes, regular_file
 from visionnmf.io.npz_files import NUMBERS, check_npy
 
 Array = NDArray[Any]
 
 BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
-CHUNKS_OF_A_ROW = 10_000  # a library that reads more at once takes kilobytes for each
-NAMES = 10  # of datasets that a message lists
 
 
 class Chunks(ABC):
@@ -221,69 +219,27 @@ class NpyRows(Indexed):
         return np.array(_flat(array[rows]))
 
 
-class _InBlocks(Indexed):
-    def _bounded(self, block: int, dtype: Any) -> int:
-        """Return the number of samples to read together: `block`, or fewer if they have more than 16 MiB."""
-        return min(int(block), max(1, BLOCK_BYTES // (self.n_features * dtype.itemsize)))
-
-
-class StoredRows(_InBlocks):
-    """An array that a file stores in chunks: a dataset of h5py or an array of zarr."""
-
-    def __init__(self, source: Any, name: str = "X") -> None:
-        """Take a dataset of h5py or zarr; raise TooLargeError for stored chunks, or samples, that are too large."""
-        super().__init__()
-        self.name = name
-        self._source = source
-        self._set_shape(source.shape, source.dtype)
-        # How many stored chunks a sample lies in, and how many samples are read at once, so that a read does not touch
-        # more than CHUNKS_OF_A_ROW chunks. `block`, below, is the number of samples stored together, within 16 MiB.
-        self.chunks_per_row, self._most_per_read = 1, self.n_samples
-        if source.chunks is None:  # stored in one piece, of which any rows can be read
-            return
-        if min(source.chunks) < 1:
-            raise UnreadableError(f"{name}: cannot be read (its chunks have the shape {source.chunks})")
-        check_bytes(f"{name}: a chunk", math.prod(source.chunks) * source.dtype.itemsize)
-        sides = zip(source.shape[1:], source.chunks[1:], strict=True)
-        self.chunks_per_row = math.prod(-(-length // chunk) for length, chunk in sides)
-        if self.chunks_per_row > CHUNKS_OF_A_ROW:
-            raise TooLargeError(
-                f"{name}: a sample lies in {self.chunks_per_row} chunks, more than {CHUNKS_OF_A_ROW}; "
-                "store it in larger ones"
-            )
-        self._most_per_read = max(1, CHUNKS_OF_A_ROW // self.chunks_per_row) * source.chunks[0]
-        self.block = self._bounded(source.chunks[0], source.dtype)
-
-    def at(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop``, `_most_per_read` in one read, so that none touches too many chunks."""
-        if stop - start <= self._most_per_read:
-            return self.read(start, stop)
-        starts = range(start, stop, self._most_per_read)
-        return np.concatenate([self.read(first, min(first + self._most_per_read, stop)) for first in starts])
-
-    def read(self, start: int, stop: int) -> Any:
-        """Return the samples ``start:stop`` as rows by one read of the library's array, of `_most_per_read` samples."""
-        return _flat(np.asarray(self._source[start:stop]))
-
-
-class DaskRows(_InBlocks):
-    """An array of Dask, computed a range of rows at a time."""
+class SlicedRows(Indexed):
+    """Anything with a shape whose slices are arrays, such as a dataset of h5py or an array of zarr or Dask."""
 
     def __init__(self, source: Any) -> None:
-        """Take an array of Dask of samples along the first axis; `block` is its largest chunk, 16 MiB at most."""
+        """Take an array of samples along the first axis; `block` is its largest chunk, 16 MiB at most."""
         super().__init__()
         if any(size != size for size in source.shape):  # Dask gives sizes that it does not know as NaN
             raise ParameterError(
                 f"X must have chunks of known sizes; got shape {source.shape}; call X.compute_chunk_sizes()"
             )
         self._source = source
-        self._set_shape(source.shape, source.dtype)
-        # chunks[0]: the lengths of the blocks of rows
-        self.block = self._bounded(max(source.chunks[0]), source.dtype)
+        dtype = np.dtype(source.dtype)
+        self._set_shape(tuple(source.shape), dtype)
+        # `chunks` are sides of a chunk, or of Dask a tuple of the sides along each axis; absent or None without chunks.
+        stored = np.max((getattr(source, "chunks", None) or (1,))[0])
+        self.block = int(min(stored, max(1, BLOCK_BYTES // (self.n_features * dtype.itemsize))))
 
     def at(self, start: int, stop: int) -> Any:
-        """Compute the samples ``start:stop`` of the Dask array `_source`; return rows (stop - start, n_features)."""
-        rows = self._source[start:stop].compute()
+        """Read the samples ``start:stop``; return rows (stop - start, n_features)."""
+        rows = self._source[start:stop]
+        rows = rows.compute() if hasattr(rows, "compute") else rows
         return sp.csr_array(rows) if sp.issparse(rows) else _flat(np.asarray(rows))
 
 
@@ -334,18 +290,3 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise UnreadableError(f"{path}: cannot be read ({one_line(error):.200})") from error
-
-
-def only_dataset(path: Path, names: list[str]) -> str:
-    """Return the only one of the names of a file's datasets; raise if there is none, or several to choose from."""
-    if not names:
-        raise UnreadableError(f"{path}: holds no rows of numbers")
-    if len(names) > 1:
-        raise UnsupportedError(f"{path}: holds {listed(names)}; name the dataset")
-    return names[0]
-
-
-def listed(names: list[str]) -> str:
-    """Return some of the names of a file's datasets, shortened, for a message."""
-    shown = ", ".join(repr(name[:40]) for name in sorted(names)[:NAMES]) or "none"
-    return f"{shown}, and {len(names) - NAMES} more" if len(names) > NAMES else shown

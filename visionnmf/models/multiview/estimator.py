@@ -273,8 +273,6 @@ class MultiviewNMF(LinearModel):
         ValueError
             If the views hold NaN (but see `missing_values`), infinity or negative numbers, have different numbers of
             samples or different indices, a sample or a view is missing altogether, or a parameter is not allowed.
-        TooLargeError
-            If the views are dense and larger than 64 MiB together, and less than twice that much memory is free.
         """
         self._fit(X, observed, progress)
         return self

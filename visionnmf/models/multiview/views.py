@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_rows, shown
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_data, check_kind, check_room, is_dask, is_frame
+from visionnmf.models.data_checks import check_data, check_kind, is_dask, is_frame
 
 from .feature_groups import named_groups
 from .frames import check_feature_names, check_same_labels, check_sample_labels, feature_names, labels_of
@@ -291,8 +291,6 @@ def check_views(
         data, entries = check_data(estimator, X, reset=reset, missing=missing, sparse=True)  # None: all entries count
     except ValueError as error:
         raise (_refused_value(X, given, with_nan=missing is not None) or error) from None
-    if reset:
-        check_room(data, 2)  # a fit needs about twice the memory of the data
     views = Views(data, entries, given.groups, given.names, given.form)
     if entries is None:
         return views
