@@ -132,7 +132,7 @@ class LossRecord:
     codes_as : str or None
         A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
 
-    `values` and `derivative` are written in the array API, so that they also take arrays of PyTorch, for example.
+    `values` is written in the array API, so that it also takes arrays of PyTorch, for example.
     """
 
     name: str
@@ -214,7 +214,7 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
-def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1. The Manhattan loss is an elastic net with ``alpha = 0``.
@@ -222,17 +222,16 @@ def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
-def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
+def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1.
     """
-    xp = namespace_of(X)
     E = P - X
-    return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
+    return M * (np.where(np.abs(E) <= tiny, 0 * E, np.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
-def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of half the squared residual with respect to the model, and its size at the model 0.
 
     The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
@@ -240,33 +239,31 @@ def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
     return M * (P - X), M * X
 
 
-def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
+def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it.
 
     The weights `M` may be 1. `tiny` belongs to the signature that all losses share.
     """
-    xp = namespace_of(X)
-    return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
+    return M * np.clip(P - X, -delta, delta), M * np.clip(X, None, delta)
 
 
-def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it.
 
     The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
     """
-    xp = namespace_of(X)
-    sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
+    sizes = np.sqrt(np.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
-    def derivative(E: Any) -> Any:
+    def derivative(E: Array) -> Array:
         """Return the derivative at residuals `E` (n_rows, n): each row over its weighted norm."""
-        norms = xp.sqrt(xp.sum(M * E * E, axis=1, keepdims=True))
+        norms = np.sqrt(np.sum(M * E * E, axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly, compared to the norms of the data's rows, `sizes`
-        return M * E / xp.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
+        return M * E / np.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
 
     return derivative(P - X), derivative(X)
 
 
-def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
+def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
 
     The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
@@ -274,8 +271,7 @@ def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> 
     number 1. `tiny` belongs to the signature that all losses share.
     """
     # the same floor as in the loss; a smaller model counts as 0
-    xp = namespace_of(X)
-    P = xp.maximum(P, xp.clip(1e-7 * xp.mean(X, axis=1, keepdims=True), 1e-30, None))
+    P = np.maximum(P, np.clip(1e-7 * np.mean(X, axis=1, keepdims=True), 1e-30, None))
     size = M * P ** (beta - 1)
     return size * (1 - X / P), size
 

@@ -139,7 +139,8 @@ class NMF(WithPenalties, LinearModel):
         The others never rise for coordinate descent, "hals", "spg" and "mu"; for "admm" they may.
     optimality_ : float
         How far the solution is from satisfying the first-order conditions, from 0 (converged) to about 1. NaN if the
-        model is 0 and the data are not, because the conditions then hold whatever the data are.
+        model is 0 and the data are not, because the conditions then hold whatever the data are, and for fits on a
+        device, where it is not measured.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
