@@ -98,14 +98,6 @@ def exponent(beta: float) -> float:
     return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
-def entries(x: Array, p: Array, beta: float) -> Array:
-    """Return the beta-divergence of each entry of `x` > 0 from `p` > 0, beta not 1, for few entries not in rows."""
-    ratio = x / p
-    if beta == 0.0:
-        return np.asarray(ratio - np.log(ratio) - 1)
-    return np.asarray(p**beta * (ratio**beta + (beta - 1) - beta * ratio) / (beta * (beta - 1)))
-
-
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
     """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
 

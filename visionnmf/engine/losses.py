@@ -77,12 +77,10 @@ class SparseForm(NamedTuple):
         entry there.
     derivative_scale : callable
         ``derivative_scale(x, parameter)`` returns the size of the derivative at stored entries and the model 0, as in
-        :attr:`LossRecord.derivative`; for divergences without zeros, of its positive part at the model x.
+        :attr:`LossRecord.derivative`.
     squared : bool
     weighted : bool
         Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
-    zeros : bool
-        Whether entries that are not stored may be 0; otherwise they must be missing, that is, have the weight 0.
     """
 
     value: Callable[[Array, Array, Array, float], float]
@@ -90,7 +88,6 @@ class SparseForm(NamedTuple):
     derivative_scale: Callable[[Array, float], Array]
     squared: bool = False
     weighted: bool = False
-    zeros: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,18 +146,6 @@ class LossRecord:
     sparse: SparseForm | None = None
     codes: str
     codes_as: str | None = None
-
-    def takes_sparse(self, zero_weight: float) -> bool:
-        """Return whether data may be sparse if the entries that are not stored have this weight.
-
-        `sparse` is the form of the loss for sparse data, None if it has none. If its `zeros` is false, entries
-        that are not stored cannot be zeros: they must be missing, that is, have the weight 0.
-
-        Returns
-        -------
-        bool
-        """
-        return self.sparse is not None and (self.sparse.zeros or zero_weight == 0)
 
     @property
     def is_divergence(self) -> bool:
@@ -283,33 +268,6 @@ def _stored_kullback_leibler(x: Array, p: Array, floor: Array, parameter: float)
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
 
 
-def _stored_divergence(beta: float | None = None) -> SparseForm:
-    """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
-
-    def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
-        """Return the divergence of stored entries `x` > 0 with model `p`, raised to `floor` > 0."""
-        return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
-
-    def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
-        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`.
-
-        The others are missing, so their `weight` is 0; it belongs to the signature that all losses share.
-        """
-        p = np.maximum(p, floor)
-        # `beta` None: the exponent is the parameter of the loss
-        return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
-
-    def derivative_scale(x: Array, parameter: float) -> Array:
-        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``.
-
-        The optimality measure takes it for the scale of derivatives: far below it, a gradient counts as 0.
-        """
-        # `beta` None: the exponent is the parameter of the loss
-        return np.asarray(x ** ((parameter if beta is None else beta) - 1))
-
-    return SparseForm(value, deviation, derivative_scale, zeros=False)  # entries that are not stored are missing, not 0
-
-
 def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler: bool = False) -> Callable[..., None]:
     """Return the function `rows` of a :class:`ProximalForm`; its loss is the Manhattan loss unless one flag is set.
 
@@ -424,7 +382,6 @@ _RECORDS = (
         beta=0.0,
         values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 0.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
-        sparse=_stored_divergence(0.0),
         codes="sbcd",
     ),
     LossRecord(
@@ -434,7 +391,6 @@ _RECORDS = (
         beta="parameter",
         values=divergence.row_values,
         derivative=_divergence_derivative,
-        sparse=_stored_divergence(),
         codes="sbcd",
     ),
 )
@@ -515,8 +471,8 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
-    if form is None or not loss.record.takes_sparse(zero_weight):
-        able = sorted(name for name, record in LOSSES.items() if record.takes_sparse(zero_weight))
+    if form is None:
+        able = sorted(name for name, record in LOSSES.items() if record.sparse is not None)
         raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
     # in double precision, because the optimality measure has already compiled the kernel for it
