@@ -35,7 +35,7 @@ from visionnmf.io import VideoWriter, read_image, write_image
 Array = NDArray[Any]  # applications are imported where they are used, so that each process has only its own
 
 WIDTH, HEIGHT = 320, 240  # of frames
-MASKED, FITTED, ROUNDS = 150, 1000, 5  # frames that are masked and learnt, and rounds, of `subtractors`
+MASKED, FITTED, ROUNDS = 150, 1000, 5  # frames that are masked, and learnt over and over, and rounds, of `subtractors`
 FACE, EACH = (32, 32), 10  # pixels of a face, and images of a person
 ANNOTATED = (200, 100)  # features and words of an annotated image
 SESSION, COMMANDS = 100, 500  # commands of a session, and different ones
@@ -167,8 +167,7 @@ def run(name: str, path: str) -> None:
 
 def measured(name: str, path: Path) -> Array:
     """Return processor seconds, MB and seconds of a process that works on an input."""
-    begin = time.perf_counter()
-    command = [sys.executable, __file__, "run", name, str(path)]
+    begin, command = time.perf_counter(), [sys.executable, __file__, "run", name, str(path)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return np.array([*map(float, printed.split()[-2:]), time.perf_counter() - begin])
 
@@ -195,10 +194,7 @@ def growth(*names: str) -> None:
 
 
 def subtractors(width: int | None = None, height: int | None = None) -> None:
-    """Print processor time a frame, masking alone, in turns with OpenCV's subtractors: least of some rounds.
-
-    Learning goes through 1,000 frames, those that are masked over and over.
-    """
+    """Print the least processor time a frame of some rounds, in turns with OpenCV's subtractors."""
     import cv2
 
     from visionnmf.apps.background import BackgroundModel
@@ -220,13 +216,9 @@ def subtractors(width: int | None = None, height: int | None = None) -> None:
         learning = min(learning, time.process_time() - start)
         for name in ("visionnmf", *peers):
             start = time.process_time()
-            if name == "visionnmf":
-                for _part in model.apply(frames):
-                    pass
-            else:
-                subtractor = peers[name]()
-                for frame in frames:
-                    subtractor.apply(frame)
+            subtractor = peers[name]() if name in peers else None
+            for _ in map(subtractor.apply, frames) if subtractor else model.apply(frames):
+                pass
             least[name] = min(least.get(name, np.inf), time.process_time() - start)
     print(f"\n{width} x {height}; learning from {FITTED:,} frames: {learning:.2f} s, once\n")
     print("| method | ms a frame | times MOG2 tuned |\n| --- | --- | --- |")

@@ -145,12 +145,6 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
     row; Newton steps on single codes follow.
     """
-    _equal_shares(problem, Wt, H)
-    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
-
-
-def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` by codes with which every live component explains an equal share of the sum of a row."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -165,6 +159,7 @@ def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
     Wt[:] = totals / (max(1, int(live.sum())) * shares)
     np.clip(Wt, low, high, out=Wt)
     Wt[~live] = low
+    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
