@@ -13,7 +13,6 @@ NEED_DATA = [
     "annotation",
     "background",
     "cluster",
-    "conservative",
     "face_peers",
     "faces",
     "features",
@@ -25,22 +24,15 @@ NEED_DATA = [
 OTHERS = [
     "background_leaves",
     "background_live",
-    "background_speed",
-    "busy",
     "convergence",
     "dask_blocks",  # without its parts that start several clusters or take long
-    "divergences",
-    "engine",
     "frobenius",
     "gpu",
     "manhattan",
     "memory",
     "models",
-    "scaling",
-    "segmentation_speed",
     "solvers",
-    "sparse",
-    "startup",
+    "speed",
     "streams",
 ]
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
@@ -48,7 +40,6 @@ SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
     "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
-    "conservative": ["mixtures", "errors", "readings"],
     "cluster": ["speed", "killed"],
     "face_peers": ["peers"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "groups", "strangers", "cost", "rpca"],
@@ -79,7 +70,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 def test_all_scripts_are_here():
     scripts = {path.stem for path in FOLDER.glob("[!_]*.py") if not path.stem.endswith("_train")}
-    assert scripts == {*NEED_DATA, *OTHERS, "first_fit"}  # the last measures the compiler, and has no small size
+    assert scripts == {*NEED_DATA, *OTHERS}
 
 
 @pytest.mark.slow
@@ -121,7 +112,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert (
-        done.returncode == 2
-        and "annotation, background, background_leaves, background_live, background_speed, " in done.stderr
-    )
+    assert done.returncode == 2 and "annotation, background, background_leaves, background_live, " in done.stderr

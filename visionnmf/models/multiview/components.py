@@ -356,14 +356,13 @@ def _without_traces(H: Array, columns: list[Array]) -> Array:
 def _takes_sparse(model: NMF, with_groups: bool) -> bool:
     """Return whether a solver of the model's loss takes sparse data, and with `with_groups` penalties of groups.
 
-    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use, and
-    1.0 is the weight of entries that are not stored: zeros count as much as other entries.
+    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use.
     """
     record = find_loss(model.loss)
     return any(
         entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
         for name, entry in SOLVERS.items()
-        if record is not None and record.takes_sparse(1.0) and model.solver in ("auto", name)
+        if record is not None and record.sparse is not None and model.solver in ("auto", name)
     )
 
 

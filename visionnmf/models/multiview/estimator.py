@@ -246,7 +246,7 @@ class MultiviewNMF(LinearModel):
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
         # whether the loss takes sparse data whose zeros count as much as other entries (weight 1)
-        tags.input_tags.sparse = record is not None and record.takes_sparse(1.0)
+        tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
 
