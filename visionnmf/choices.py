@@ -62,7 +62,7 @@ FEATURE_KINDS = ("gist", "dense-hue", "dense-sift", "lab")
 VIEW_COMPONENTS = 20
 VIEW_SPARSITY = 0.1
 VIEW_PREPARATIONS = ("auto", "range", "rows", "none")
-VIEW_SCALES = ("energy", "noise", "none")
+VIEW_SCALES = ("energy", "none")
 
 # visionnmf faces
 FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched

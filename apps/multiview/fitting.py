@@ -217,7 +217,6 @@ def _fit(views: dict[str, Array], settings: ViewFit, progress: Progress | None) 
         group_l1=settings.group_l1,
         group_bound=settings.group_bound,
         scale=settings.scale,
-        view_weight="cv" if settings.weigh else None,  # a weight for each view by cross-validation, or none
         nuclear=settings.nuclear,
     )
     with warnings.catch_warnings(record=True) as caught:

@@ -54,7 +54,6 @@ class ViewFit:
         Option("Constraint in place of the penalty.", flag="--bound", metavar="GAMMA", low=0, above=True),
     ] = None
     scale: Annotated[str, Option("What each view is divided by.", choices=choices.VIEW_SCALES)] = "energy"
-    weigh: Annotated[bool, Option("Choose a weight for each view by cross-validation.")] = False
     nuclear: Annotated[float, Option("Ridge of both factors; take 1 if the rank is generous.", low=0)] = 0.0
     random_state: Seed = choices.RANDOM_STATE
 

@@ -83,7 +83,6 @@ VIEWS: dict[str, Field] = {
     "view_noise_": Array(FLOATS, "views", above=0),
     "codes_mean_": Array(FLOATS, "components"),
     "codes_covariance_": Array(FLOATS, "components components"),
-    "view_residuals_": Maybe(Array(FLOATS, "views 4", low=0, finite=False)),
     "view_errors_": Maybe(Array(FLOATS, "views", finite=False)),
     "view_usage_": Maybe(Array(FLOATS, "components views", finite=False)),
     "view_weights_": Maybe(Array(FLOATS, "views", finite=False)),

@@ -39,7 +39,7 @@ from visionnmf.models.penalty import Penalty
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("RECONSTRUCTED", "SHARE", "CodesPrior", "Components", "GroupSparsity"),
+    *("RECONSTRUCTED", "CodesPrior", "Components", "GroupSparsity"),
     *("find_all_codes", "find_view_codes", "fit_components", "learn_prior", "second_iterations", "warn_once"),
 ]
 
@@ -52,7 +52,6 @@ GAPS = 0.1  # share of missing entries at which the ridge is whole
 ENTRIES = 3  # entries that are there for each component, of a sample and of a feature, at which the ridge is whole
 LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
 RECONSTRUCTED = 1 << 20  # entries of a reconstruction that are in memory at the same time
-SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -36,10 +35,16 @@ from .components import (
     warn_once,
 )
 from .frames import FittedForm, labelled_codes, labels_of
-from .missing_views import complete_codes, complete_views, fill_entries, fit_part
-from .outlying_views import UsualFigures, judge_new, judge_training, limits_for_new
-from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors, weights_without_noise
-from .view_weights import check_view_weight, choose_view_weights, view_noises
+from .missing_views import complete_codes, complete_views, fill_entries
+from .view_measures import (
+    given_weights,
+    plot_usage,
+    sparseness,
+    usage,
+    view_energies,
+    view_errors,
+    weights_without_noise,
+)
 from .views import JoinedViews, Views, check_views, given_views, in_dask, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
@@ -47,7 +52,6 @@ __all__ = ["MultiviewNMF"]
 Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
-JUDGED = 0.01  # weight with which a view of noise, whose weight is 0, is judged
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
 
 
@@ -63,10 +67,10 @@ class MultiviewNMF(LinearModel):
     whole block ``H_{v,k}`` is 0, view v does not use component k. So components are shared by all views, by some, or
     private to one. A fit has two steps: first without these terms, then with them from the solution of the first.
 
-    After a fit the model finds the codes of any other samples, from whichever views they have. Views that are missing,
-    or left out, are first filled in by what the others let expect, where the training codes and the noise are taken for
-    normal. If there are many components, more than a third of the samples, missing views of training samples are filled
-    in before the fit, by a smaller fit.
+    After a fit the model finds the codes of any other samples, from whichever views they have. Views that are missing
+    are first filled in by what the others let expect, where the training codes and the noise are taken for normal. If
+    there are many components, more than a third of the samples, missing views of training samples are filled in before
+    the fit, by a smaller fit.
 
     Parameters
     ----------
@@ -78,16 +82,14 @@ class MultiviewNMF(LinearModel):
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
         As for :class:`NMF`. Without outliers in the data, "frobenius" is faster and usually better.
-    scale : {"energy", "noise", "none"}, default="energy"
+    scale : {"energy", "none"}, default="energy"
         What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
-        and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
-        more.
-    view_weight : None, "cv", sequence or dict of float, default=None
+        and unit count alike.
+    view_weight : None, sequence or dict of float, default=None
         What each scaled view is multiplied by, > 0. None is 1, but 0 for a view of noise, which a warning names: of at
         least 40 samples, its features are related neither to each other nor to the other views. Such a view is left
         out, and its entries are predicted as 0. If all views look like noise, all are kept without a warning. Numbers
-        turn this search off. "cv" chooses the weights of the other views by how well hidden entries of all views are
-        predicted, which takes up to 1 + 4 n_views further fits and is for imputing; codes are seldom better.
+        turn this search off.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -102,12 +104,6 @@ class MultiviewNMF(LinearModel):
         it alone matters: without it, larger codes would make up for smaller components.
     nuclear : float, default=0
         As for :class:`NMF`; it keeps superfluous components from fitting outliers.
-    view_outliers : float or None, default=None
-        The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
-        standard deviations above its median (Hampel) and the other views of the sample do not predict it better than
-        its mean. 3 finds noise and, of three views or more, some views of other samples; it also leaves out clean
-        views, which makes codes of clean data slightly less accurate, so it is for data with damaged views only. None
-        keeps every view, as do fewer than 12 training samples.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
     solver : str, default="auto"
@@ -117,7 +113,7 @@ class MultiviewNMF(LinearModel):
     tol : float, default=1e-3
         As for :class:`NMF`. The second step has the iterations that the first left, at least a quarter.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start, of the hidden entries, and of the halves of samples that judge each other's views.
+        Seed of the start.
     callback : callable or None, default=None
         Called as ``callback(iteration, objective)`` after each iteration; those of the second step are counted on. A
         true return value ends the step.
@@ -134,7 +130,7 @@ class MultiviewNMF(LinearModel):
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
-        ``s_v``, what each view is multiplied by in all, and the weights in it, given or chosen.
+        ``s_v``, what each view is multiplied by in all, and the weights in it, given or 0 for noise.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
         zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
@@ -142,12 +138,6 @@ class MultiviewNMF(LinearModel):
         What the model leaves of each view: its loss as a share of the loss of the best constants, one for each feature
         (means for a beta-divergence, medians for the robust losses). 0 is a perfect model, and 1 one that says no more
         than the constants. A view that is constant itself is compared with a model of zeros.
-    outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
-        Views of training samples that :meth:`fit_transform` leaves out, which are those that :meth:`outlying_views`
-        finds in the training samples; only with `view_outliers`. Files do not keep it.
-    view_residuals_ : ndarray [shape=(n_views, 4)]
-        Median and robust standard deviation of each view's residuals, then of its prediction errors (that of the view
-        predicted from the others, relative to that of its mean), by fits to the other half; only with `view_outliers`.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
         views probably hold.
@@ -171,7 +161,6 @@ class MultiviewNMF(LinearModel):
     References
     ----------
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization", arXiv:1207.3438.
-    F. R. Hampel, "The Influence Curve and its Role in Robust Estimation", J. Am. Stat. Assoc., 1974.
     Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
 
     Examples
@@ -203,7 +192,6 @@ class MultiviewNMF(LinearModel):
         group_bound: float | None = None,
         codes_l2: float = 1.0,
         nuclear: float = 0.0,
-        view_outliers: float | None = None,
         missing_values: float | None = None,
         solver: str = "auto",
         init: str = "random",
@@ -217,7 +205,7 @@ class MultiviewNMF(LinearModel):
         """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view.
 
         `scale` and `view_weight` say what a view is divided and multiplied by, `group_...` and `codes_l2` what keeps it
-        from using components, and `view_outliers` from what residual on a sample's view is left out.
+        from using components.
         """
         self.n_components = n_components
         self.groups = groups
@@ -230,7 +218,6 @@ class MultiviewNMF(LinearModel):
         self.group_bound = group_bound
         self.codes_l2 = codes_l2
         self.nuclear = nuclear
-        self.view_outliers = view_outliers
         self.missing_values = missing_values
         self.solver = solver
         self.init = init
@@ -265,8 +252,7 @@ class MultiviewNMF(LinearModel):
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` after each small model that finds outlying views, each fit that
-            chooses their weights, and each iteration that finds the components.
+            Called as ``progress(stage, done, total)`` after each iteration that finds the components.
 
         Raises
         ------
@@ -285,9 +271,9 @@ class MultiviewNMF(LinearModel):
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
         if in_dask(X):  # of which `_fit` returns the codes of some samples only
             return self.fit(X, None, observed, progress).transform(X, observed)
-        views, codes, outlying = self._fit(X, observed, progress)
-        # codes of samples with missing or outlying views are found again after these views were filled in
-        return labelled_codes(self._recode(views, codes, outlying), X, self)
+        views, codes = self._fit(X, observed, progress)
+        # codes of samples with missing views are found again after these views were filled in
+        return labelled_codes(self._recode(views, codes), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -301,20 +287,7 @@ class MultiviewNMF(LinearModel):
         if in_dask(X):
             self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
             return dask_views.transform_blocks(self, X, observed)
-        views = self._new(X, observed)
-        codes, outlying = self._codes_and_outlying(views)
-        codes = self._recode(views, codes, outlying)  # again, after views that are missing or outlying were filled in
-        return labelled_codes(codes, X, self)
-
-    def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
-        """Return which views of new samples :meth:`transform` leaves out, given what it takes.
-
-        Returns
-        -------
-        ndarray of bool [shape=(n_samples, n_views)]
-            All False without `view_outliers`.
-        """
-        return self._codes_and_outlying(self._new(X, observed))[1]
+        return labelled_codes(self._codes(self._new(X, observed)), X, self)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
@@ -345,7 +318,7 @@ class MultiviewNMF(LinearModel):
         views = self._new(X, observed)
         codes = np.empty(0)
         if views.entries is not None:  # otherwise nothing is missing, and the codes are not needed
-            codes = self._recode(views, *self._codes_and_outlying(views))
+            codes = self._codes(views)
         filled = fill_entries(views, codes, self.components_)
         given = given_views(X, self.views_.tolist())
         return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
@@ -382,9 +355,8 @@ class MultiviewNMF(LinearModel):
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)  # > 0
-        for name in ("group_bound", "view_outliers"):
-            if getattr(self, name) is not None:
-                check_number(getattr(self, name), name, without_low=True)  # > 0
+        if self.group_bound is not None:
+            check_number(self.group_bound, "group_bound", without_low=True)  # > 0
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         check_missing_values(self.missing_values)
@@ -396,13 +368,12 @@ class MultiviewNMF(LinearModel):
         model = NMF(rank or self.n_components, **{name: getattr(self, name) for name in shared})
         return model.set_output(transform="default")  # its codes stay arrays, whatever scikit-learn's global setting is
 
-    def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
-        """Fit the model, and return the training views, their codes, and which of the views are outlying.
+    def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array]:
+        """Fit the model, and return the training views and their codes.
 
-        Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
-        without the outlying ones, and `complete` also has predictions in place of missing views. The components are
-        learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
-        Of views in Dask arrays `complete` has all samples and the others a part of them, which judges the views.
+        The components are learnt from `complete`, which has predictions in place of missing views. The codes returned
+        are found from the entries that count, before anything is filled in. Of views in Dask arrays `complete` has all
+        samples and `views` a part of them, which judges the views.
         """
         self._check_parameters()
         progress = progress or (lambda *_: None)
@@ -418,32 +389,17 @@ class MultiviewNMF(LinearModel):
             whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
         self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # frames, numbers as names
-        given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
-        views = given
-        # None also for "cv", whose search begins with the weights below
-        weights = None if self.view_weight is None else check_view_weight(self.view_weight, given.names)
-        if weights is None:
-            weights = weights_without_noise(given)
-        if self.view_outliers is not None:
-            known = np.where(weights > 0, weights, JUDGED)  # views of weight 0, of noise, are judged with a small one
-            left_out, usual = judge_training(given, known, model, self.view_outliers, progress)
-            views = given.keep(~left_out)
-        sizes = np.ones(views.n_views)  # what each view is divided by
-        if self.scale != "none":
-            sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
+        views = check_views(self, joined, observed, reset=True, missing=self.missing_values)
+        if self.view_weight is None:
+            weights = weights_without_noise(views)
+        else:
+            weights = given_weights(self.view_weight, views.names)
+        # what each view is divided by
+        sizes = view_energies(views) if self.scale == "energy" else np.ones(views.n_views)
         sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if isinstance(self.view_weight, str):
-            # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
-            weights = choose_view_weights(
-                views,
-                lambda tried, shown: fit_components(self._plain_model(rank), shown, tried / sizes, sparsity)[0],
-                weights,
-                check_random_state(self.random_state),
-                progress,
-            )
         if whole is None:
             # if entries are missing, whole views may be, which are then predicted
-            complete = views if given.entries is None else complete_views(model, views, given, weights / sizes)
+            complete = views if views.entries is None else complete_views(model, views, weights / sizes)
         else:  # NaN there are missing entries
             complete = replace(views, data=whole, entries=None)
             model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
@@ -453,17 +409,13 @@ class MultiviewNMF(LinearModel):
             found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND), views)
         report.finish()
         warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
-        self._keep(*found, given if whole is None else complete, weights)
+        self._keep(*found, views if whole is None else complete, weights)
         parts = self._components()  # with `scales`, by which views are multiplied to find codes
-        codes, outlying = find_all_codes(views, parts), np.zeros((len(views), views.n_views), bool)
+        codes = find_all_codes(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
-        if self.view_outliers is not None:
-            self._learn_limits(views, weights / sizes, sparsity, usual, self.view_outliers)
-            codes, outlying = self._codes_and_outlying(given)  # training samples are treated exactly as new ones
-            self.outlying_views_ = outlying
         scales = np.where(parts.scales > 0, parts.scales, 1.0)  # 0 for views of weight 0
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
-        return given, codes, outlying
+        return views, codes
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
         """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
@@ -486,7 +438,7 @@ class MultiviewNMF(LinearModel):
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
 
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views, given or chosen. `found.scales` (n_views,) are the factors of the views in the fit, and
+        those of the views. `found.scales` (n_views,) are the factors of the views in the fit, and
         `views.groups` (n_features,) has the view of each feature.
         """
         if views.entries is not None:  # features of which nothing is known still have the numbers of the start
@@ -538,40 +490,14 @@ class MultiviewNMF(LinearModel):
         told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them
         return FittedForm(self.view_form_, self.views_.tolist(), self.view_groups_, features, *told)
 
-    def _codes_and_outlying(self, views: Views) -> tuple[Array, Array]:
-        """Return the codes found from the views that are not outlying, and which views are (n_samples, n_views).
+    def _codes(self, views: Views) -> Array:
+        """Return the codes of samples from the views that they have."""
+        return self._recode(views, find_all_codes(views, self._components()))
 
-        Without `view_outliers` none is outlying.
-        """
-        if self.view_outliers is None:
-            return find_all_codes(views, self._components()), np.zeros((len(views), views.n_views), bool)
-        usual = UsualFigures.from_table(self.view_residuals_)
-        return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
-
-    def _learn_limits(
-        self, views: Views, scales: Array, sparsity: GroupSparsity, training: UsualFigures, threshold: float
-    ) -> None:
-        """Set ``view_residuals_``, by which views of new samples are judged, by fits to parts of the samples.
-
-        `views` lack outlying ones, and a fit multiplies them by `scales` (n_views,). `training` are the figures by
-        which training samples were judged, and `threshold` is in their deviations.
-        """
-        model = self._plain_model(self.n_components_)
-        fit = partial(fit_part, model, n_samples=len(views), scales=scales, sparsity=sparsity)
-        rng, common = check_random_state(self.random_state), np.isinf(training.spread[:, 0])
-        self.view_residuals_ = limits_for_new(views, common, fit, threshold, rng).table()
-
-    def _prior(self) -> CodesPrior:
-        """Return the mean and covariance of the training codes and the noise of the views as one record."""
-        return CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
-
-    def _recode(self, views: Views, codes: Array, outlying: Array) -> Array:
-        """Return `codes`, with those of samples that lack a view found again after that view was filled in.
-
-        `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are what
-        `_codes_and_outlying` returns. `_prior` predicts a view from the others: by mean and covariance of codes.
-        """
-        return complete_codes(views, codes, outlying, self._components(), self._prior(), self.loss)
+    def _recode(self, views: Views, codes: Array) -> Array:
+        """Return `codes`, with those of samples that lack a view found again after that view was filled in."""
+        prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
+        return complete_codes(views, codes, self._components(), prior, self.loss)
 
     def _check_state(self) -> None:
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
@@ -587,9 +513,3 @@ class MultiviewNMF(LinearModel):
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):
             raise ValueError("codes_covariance_ is not a covariance")
-        # The deviations may be infinite, for views that are never outlying.
-        if (
-            self.view_outliers is not None
-            and not np.isfinite(UsualFigures.from_table(self.view_residuals_).median).all()
-        ):
-            raise ValueError("view_residuals_ must be finite")

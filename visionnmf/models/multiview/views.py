@@ -47,7 +47,7 @@ class Views:
     data : ndarray, csr_array or dask.array [shape=(n_samples, n_features), >= 0]
         0 where an entry does not count. Dense unless all entries count. A Dask array has NaN there, and no `entries`.
     entries : ndarray of bool [shape=(n_samples, n_features)] or None
-        False for entries that do not count: missing ones, and those of a view that was left out. None: all count.
+        False for missing entries, which do not count. None: all count.
     groups : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     names : tuple of str
@@ -118,19 +118,6 @@ class Views:
         # The stored entries of a CSR array are scaled by their column.
         parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
-
-    def keep(self, kept: Array) -> Views:
-        """Leave out the views of samples where `kept`, of shape (n_samples, n_views), is false.
-
-        Their entries become 0 and do not count any more. `groups` (n_features,) has the view of each feature, and
-        `entries`, bool of the shape of the data, says which entries counted before (None: all).
-        """
-        if self.entries is None and kept.all():
-            return self
-        counts = kept[:, self.groups]
-        if self.entries is not None:
-            counts &= self.entries
-        return replace(self, data=dense(self.data) * counts, entries=counts)
 
 
 def dense(data: Any) -> Array:
