@@ -42,15 +42,11 @@ def test_forms_of_views_agree(views, rng):
     codes = model.fit_transform(views)
     a, b = views.values()
     matrix, labels = np.hstack([a, b]), ["a"] * 12 + ["b"] * 20
-    frame = pandas.DataFrame(matrix, columns=pandas.MultiIndex.from_arrays([labels, range(32)]))
-    for form in ([a, b], frame):
+    for form in ([a, b], [pandas.DataFrame(a), b]):
         np.testing.assert_array_equal(model.fit_transform(form), codes)
     for groups in ({"a": slice(0, 12), "b": range(12, 32)}, [slice(0, 12), range(12, 32)]):
         model.set_params(groups=groups)
         np.testing.assert_array_equal(model.fit_transform(matrix), codes)
-    columns = [f"{label}{i}" for i, label in enumerate(labels)]
-    model.set_params(groups={"a": columns[:12], "b": columns[12:]})
-    np.testing.assert_array_equal(model.fit_transform(pandas.DataFrame(matrix, columns=columns)), codes)
     model.set_params(groups=labels)
     np.testing.assert_array_equal(model.fit_transform(matrix), codes)
     assert model.views_.tolist() == ["a", "b"]
@@ -246,8 +242,6 @@ def test_views_that_would_be_lost_are_refused(views):
     model = MultiviewNMF(2, random_state=0)
     with pytest.raises(ParameterError, match="view 1 must hold real numbers; got complex ones"):
         model.fit([a, b + 1j])
-    with pytest.raises(ParameterError, match="X must name each view differently, also as text"):
-        model.fit({1: a, "1": b})
     with pytest.raises(ParameterError, match=r"view 1 must be an array of shape \(n_samples, n_features\); got"):
         model.fit([a, b[:, :0]])
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):

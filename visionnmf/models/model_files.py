@@ -75,10 +75,9 @@ PLAIN: dict[str, Field] = {
 VIEWS: dict[str, Field] = {
     "views_": List(Text(), size="views", distinct=True, make=_names),
     "view_groups_": Array("int64", "features", low=0, below="views"),
-    "view_form_": Text(("matrix", "list", "dict", "frame")),
+    "view_form_": Text(("matrix", "list", "dict")),
     "view_feature_names_": List(Maybe(List(Text())), empty=True),
-    "view_frames_": Maybe(List(Flag(), empty=True)),
-    "view_numbers_": Maybe(List(Flag(), empty=True)),
+    "view_frames_": List(Flag(), size="views"),
     "view_scales_": Array(FLOATS, "views", low=0),
     "view_noise_": Array(FLOATS, "views", above=0),
     "codes_mean_": Array(FLOATS, "components"),

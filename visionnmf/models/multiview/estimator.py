@@ -19,7 +19,7 @@ from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.stopping import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask, is_frame
+from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
@@ -34,7 +34,7 @@ from .components import (
     second_iterations,
     warn_once,
 )
-from .frames import FittedForm, labelled_codes, labels_of
+from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
 from .view_measures import (
     given_weights,
@@ -77,8 +77,8 @@ class MultiviewNMF(LinearModel):
     n_components : int or None, default=None
         Number of components. None takes 20, or the number of samples or of features if that is smaller.
     groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
-        The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
-        name. None if the views are given separately.
+        The views of a single matrix: the indices of each, the label of each feature, or indices by name. None if the
+        views are given separately.
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
         As for :class:`NMF`. Without outliers in the data, "frobenius" is faster and usually better.
@@ -125,8 +125,7 @@ class MultiviewNMF(LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H`` in the units of the data, the views side by side.
     views_ : ndarray of str [shape=(n_views,)]
-        Names of the views as text, or their numbers if they have no names. Dicts that are returned have the keys that
-        were given if these are text or whole numbers.
+        Names of the views, or their numbers if they have no names.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
@@ -150,8 +149,8 @@ class MultiviewNMF(LinearModel):
     view_feature_names_ : list
         For each view the names of its features, or None if it was not a data frame or its columns have other names
         than text. Empty for a single matrix.
-    view_frames_, view_numbers_ : list of bool
-        Whether each view, or the single matrix, was a data frame, and whether its key was a whole number.
+    view_frames_ : list of bool
+        Whether each view was a data frame.
 
     Notes
     -----
@@ -245,9 +244,9 @@ class MultiviewNMF(LinearModel):
         Parameters
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
-            The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; a data frame whose
-            columns have the levels view and feature; or one matrix with `groups`. Data frames must have the same index,
-            unless it only numbers the rows. float32 stays float32. Of Dask arrays 10,000 samples give scales and noise.
+            The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; or one matrix with
+            `groups`. Data frames must have the same index, and a dict text as keys. float32 stays float32. Of Dask
+            arrays 10,000 samples give scales and noise.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
@@ -304,16 +303,16 @@ class MultiviewNMF(LinearModel):
         W = check_code_matrix(X, self.get_feature_names_out())
         with one_blas_thread():
             reconstruction = W @ self.components_
-        return self._fitted_form().restore(reconstruction, getattr(X, "index", None) if is_frame(X) else None)
+        return self._restore(reconstruction, {}, labels_of([X]))
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
         """Fill in missing views and entries of what :meth:`transform` takes by what the model predicts from the others.
 
         Returns
         -------
-        ndarray or data frame, or list or dict of these
-            All views in the form of the training data, dense, with predicted values where something was missing. Data
-            frames keep their index and columns. Views that were data frames in training are data frames.
+        ndarray, or list or dict of ndarray or data frame
+            All views in the form of the training data, dense, with predicted values where something was missing. Views
+            that were data frames in training are data frames, with the index of those in `X`.
         """
         views = self._new(X, observed)
         codes = np.empty(0)
@@ -321,7 +320,7 @@ class MultiviewNMF(LinearModel):
             codes = self._codes(views)
         filled = fill_entries(views, codes, self.components_)
         given = given_views(X, self.views_.tolist())
-        return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
+        return self._restore(filled, given, labels_of(given.values()))
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -388,7 +387,7 @@ class MultiviewNMF(LinearModel):
         if whole is not None:
             whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
-        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # frames, numbers as names
+        self.view_frames_ = list(joined.framed) or [False] * len(joined.names)
         views = check_views(self, joined, observed, reset=True, missing=self.missing_values)
         if self.view_weight is None:
             weights = weights_without_noise(views)
@@ -479,16 +478,19 @@ class MultiviewNMF(LinearModel):
             features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
         return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
-    def _fitted_form(self) -> FittedForm:
-        """Return how the training data were given: `view_form_` is "matrix", "list", "dict" or "frame".
+    def _restore(self, matrix: Array, given: Mapping[str, Any], index: Any) -> Any:
+        """Return a matrix (n_samples, n_features) as views in the form of the training data.
 
-        `view_frames_` says which views were data frames, and `view_numbers_` which had a number for a name.
+        Views that were data frames then are data frames with this `index`, and with the columns of the view in `given`.
         """
-        features: Any = self.view_feature_names_  # of each view, None for one whose features have no names
         if self.view_form_ == "matrix":
-            features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
-        told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them
-        return FittedForm(self.view_form_, self.views_.tolist(), self.view_groups_, features, *told)
+            return matrix
+        parts = {name: matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
+        names = dict(zip(parts, self.view_feature_names_, strict=False))
+        for name, framed in zip(parts, self.view_frames_, strict=True):
+            if framed:
+                parts[name] = as_frame(parts[name], given.get(name), index, names.get(name))
+        return list(parts.values()) if self.view_form_ == "list" else parts
 
     def _codes(self, views: Views) -> Array:
         """Return the codes of samples from the views that they have."""
