@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +54,15 @@ Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
+
+
+class Start(NamedTuple):
+    """What a fit begins with: an unfitted NMF, the training views, their weights, and what they are multiplied by."""
+
+    model: NMF
+    views: Views
+    weights: Array
+    scales: Array
 
 
 class MultiviewNMF(LinearModel):
@@ -261,18 +271,20 @@ class MultiviewNMF(LinearModel):
         TooLargeError
             If the views are dense and larger than 64 MiB together, and less than twice that much memory is free.
         """
-        self._fit(X, observed, progress)
+        if in_dask(X):
+            self._fit_blocks(X, observed, progress)
+        else:
+            self._fit(X, observed, progress)
         return self
 
     def fit_transform(
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        if in_dask(X):  # of which `_fit` returns the codes of some samples only
+        if in_dask(X):
             return self.fit(X, None, observed, progress).transform(X, observed)
         views, codes = self._fit(X, observed, progress)
-        # codes of samples with missing views are found again after these views were filled in
-        return labelled_codes(self._recode(views, codes), X, self)
+        return labelled_codes(self._codes(views, codes), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -368,24 +380,29 @@ class MultiviewNMF(LinearModel):
         return model.set_output(transform="default")  # its codes stay arrays, whatever scikit-learn's global setting is
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array]:
-        """Fit the model, and return the training views and their codes.
+        """Fit the model to views in memory; return these and their codes by the entries that count.
 
-        The components are learnt from `complete`, which has predictions in place of missing views. The codes returned
-        are found from the entries that count, before anything is filled in. Of views in Dask arrays `complete` has all
-        samples and `views` a part of them, which judges the views.
+        The components are learnt from views in which the missing ones are predicted, if there are many components.
         """
         self._check_parameters()
-        progress = progress or (lambda *_: None)
-        whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
-        if in_dask(X):
-            dask_views.refuse_in_blocks(self)
-            whole, all_observed = X, observed
-            X, observed = dask_views.sample_views(X, observed, check_random_state(self.random_state))
+        start = self._begin(X, observed)
+        views = start.views
+        complete = views if views.entries is None else complete_views(start.model, views, start.scales)
+        return views, self._learn(start, complete, progress)
+
+    def _fit_blocks(self, X: Any, observed: Any, progress: Progress | None) -> None:
+        """Fit the model to views in Dask arrays: all samples give the components, and some of them judge the views."""
+        self._check_parameters()
+        dask_views.refuse_in_blocks(self)
+        start = self._begin(*dask_views.sample_views(X, observed, check_random_state(self.random_state)))
+        whole = dask_views.hide_missing(dask_views.join_blocks(X), observed, start.views.groups)
+        start.model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
+        self._learn(start, replace(start.views, data=whole, entries=None), progress, in_memory=start.views)
+
+    def _begin(self, X: Any, observed: ArrayLike | None) -> Start:
+        """Return the checked training views and what is known before the fit; set what `X` says of their form."""
         joined = join_training(X, self.groups)
         rank = self.n_components or min((choices.VIEW_COMPONENTS, *np.shape(joined.X)))
-        model = self._plain_model(rank)
-        if whole is not None:
-            whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
         self.view_frames_ = list(joined.framed) or [False] * len(joined.names)
         views = check_views(self, joined, observed, reset=True, missing=self.missing_values)
@@ -393,28 +410,29 @@ class MultiviewNMF(LinearModel):
             weights = weights_without_noise(views)
         else:
             weights = given_weights(self.view_weight, views.names)
-        # what each view is divided by
         sizes = view_energies(views) if self.scale == "energy" else np.ones(views.n_views)
-        sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if whole is None:
-            # if entries are missing, whole views may be, which are then predicted
-            complete = views if views.entries is None else complete_views(model, views, weights / sizes)
-        else:  # NaN there are missing entries
-            complete = replace(views, data=whole, entries=None)
-            model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
-        report = self._reporting(model, sparsity, progress)
+        return Start(self._plain_model(rank), views, weights, weights / sizes)
+
+    def _learn(self, start: Start, complete: Views, progress: Progress | None, in_memory: Views | None = None) -> Array:
+        """Learn the components from the views `complete`, set the fitted attributes, and return the codes of `start`.
+
+        `in_memory` are some samples of views in Dask arrays.
+        """
+        views, sparsity = start.views, GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
+        report = self._reporting(start.model, sparsity, progress or (lambda *_: None))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND), views)
+            begin_second = partial(report.begin, SECOND)
+            found = fit_components(start.model, complete, start.scales, sparsity, begin_second, in_memory)
         report.finish()
         warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
-        self._keep(*found, views if whole is None else complete, weights)
+        self._keep(*found, views if in_memory is None else complete, start.weights)
         parts = self._components()  # with `scales`, by which views are multiplied to find codes
         codes = find_all_codes(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
         scales = np.where(parts.scales > 0, parts.scales, 1.0)  # 0 for views of weight 0
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
-        return views, codes
+        return codes
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
         """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
@@ -492,14 +510,16 @@ class MultiviewNMF(LinearModel):
                 parts[name] = as_frame(parts[name], given.get(name), index, names.get(name))
         return list(parts.values()) if self.view_form_ == "list" else parts
 
-    def _codes(self, views: Views) -> Array:
-        """Return the codes of samples from the views that they have."""
-        return self._recode(views, find_all_codes(views, self._components()))
+    def _codes(self, views: Views, codes: Array | None = None) -> Array:
+        """Return the codes of samples; of those that lack a view, after it was filled in.
 
-    def _recode(self, views: Views, codes: Array) -> Array:
-        """Return `codes`, with those of samples that lack a view found again after that view was filled in."""
+        `codes` are those that are found from what is there, if they are known.
+        """
+        components = self._components()
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
-        return complete_codes(views, codes, self._components(), prior, self.loss)
+        if codes is None:
+            codes = find_all_codes(views, components)
+        return complete_codes(views, codes, components, prior, self.loss)
 
     def _check_state(self) -> None:
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""

@@ -123,7 +123,7 @@ def weights_without_noise(views: Views) -> Array:
             f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
             "view to count them",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return np.where(noise, 0.0, 1.0)
 

@@ -170,7 +170,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
                 "MultiviewNMF takes X for a single view, because groups is None; pass groups, or the views as a list "
                 "or a dict, or use NMF",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         names, labels = named_groups(groups, shape[1])
         return JoinedViews(matrix, tuple(names), labels, "matrix")
@@ -287,7 +287,7 @@ def _warn_unknown(feature: int, given: JoinedViews) -> None:
         f"view {given.names[v]} has no entry of feature {number}{label} in training, so it is predicted as 0; leave it "
         "out",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
