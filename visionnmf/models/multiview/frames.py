@@ -51,8 +51,8 @@ def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] 
 def check_sample_labels(views: Mapping[str, Any]) -> None:
     """Raise ParameterError if data frames have different indexes, because rows are matched by position."""
     labels = {name: view.index for name, view in views.items() if is_frame(view)}
-    first = next(iter(labels), None)
     for name, index in labels.items():
+        first = next(iter(labels))
         if not index.equals(labels[first]):
             raise ParameterError(
                 f"view {name} must have the index of view {first}, because rows are matched by position; got another; "
