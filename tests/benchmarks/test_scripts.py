@@ -45,7 +45,7 @@ PARTS = {
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "groups", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
-    "multiview": ["sets", "clusters", "robust", "missing", "noise", "outlying", "words"],
+    "multiview": ["sets", "clusters", "robust", "missing", "noise", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "partitions", "wrong", "pairs", "seconds"],
 }
