@@ -34,8 +34,7 @@ FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
 MASQUERADE_METHODS = ("scorer", "nmf", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
-SILENCE = 600.0  # seconds without a command that end a session of a log that is followed
-LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
+LOG_FORMATS = ("plain", "bash", "zsh", "csv", "jsonl")
 
 RANDOM_STATE = 0
 

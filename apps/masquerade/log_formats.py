@@ -4,8 +4,6 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
-``acct``       output of ``lastcomm``: command, flags, user, terminal, seconds, time
-``audit``      auditd's ``type=SYSCALL`` and ``type=EXECVE`` records; the user is AUID, else auid, else uid
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
 =============  ======================================================================================================
@@ -19,10 +17,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,13 +29,12 @@ from visionnmf.exceptions import UnreadableError
 from visionnmf.io import regular_file
 from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs, without_here_documents
+from .command_lines import clean, programs
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
-FIRST_TIME = 94_694_400.0  # 1973: times before it come from logs without a year
-SERIALS_KEPT = 1000  # of auditd's events whose records may still come
+FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
 COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
 USER_KEYS = ("user", "username", "user_name", "login", "account", "auid", "uid")
@@ -46,12 +42,6 @@ TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "date", "datetime", "epoch
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
-_ACCT = re.compile(r"(\S{1,32})\s+(?:[A-Z]{1,6}\s+)*(\S{1,64})\s+\S+\s+\d+\.\d+ secs (.{16})")
-# Repetitions are bounded, so that matching takes linear time.
-_AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")
-_AUDIT_PROGRAM = re.compile(r' a0=(?:"([^"]*)"|([0-9A-Fa-f]+))')
-_AUDIT_USERS = tuple(re.compile(p) for p in (r'\bAUID="([^"]+)"', r"\bauid=(\d+)", r'\bUID="([^"]+)"', r"\buid=(\d+)"))
-_NO_USER = frozenset({"unset", "4294967295", "-1"})
 
 
 class Event(NamedTuple):
@@ -67,12 +57,11 @@ class Event(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a line says: a command line or a program's name, its user (or empty), and seconds since 1970 or None."""
+    """What a line says: a command line, its user (or empty), and seconds since 1970 or None."""
 
     text: str
     user: str = ""
     time: float | None = None
-    is_program: bool = False
 
 
 def read_events(
@@ -88,10 +77,9 @@ def read_events(
     Parameters
     ----------
     source : str, Path or iterable of str
-        A file, ``-`` for standard input, or lines such as those of :func:`follow`, whose None is passed on.
+        A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
-        by the first 50 lines.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised by the first 50 lines.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -130,8 +118,6 @@ def read_events(
         lines = iter(source)
     if format == "auto":
         format, lines = _recognised(lines)
-    if format in ("plain", "bash"):
-        lines = without_here_documents(lines)
     if place is not None:
         # yields the same lines, and keeps `place` at the line that was yielded last
         lines = place.watch(lines)
@@ -144,22 +130,21 @@ def _events(
     """Yield an event for each program of each line, or with `whole` for each command line.
 
     `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
-    among the lines means that a followed log has nothing new; it is passed on.
+    among the lines means that standard input has nothing new; it is passed on.
     """
     for line in lines:
         if line is None:
             yield None
         elif (found := read(line)) is not None:
             owner = clean(found.user) or user
-            names = [clean(found.text)] if found.is_program else programs(found.text, whole)
-            for program in names:
+            for program in programs(found.text, whole):
                 yield Event(owner, program, found.time)
 
 
 def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
     """Pass on the events of a log, and raise UnreadableError at its end if there was none.
 
-    None is no event: it stands for a moment in which a log that is followed has nothing new.
+    None is not an event: it stands for a moment in which standard input has nothing new.
     """
     some = False
     for event in events:
@@ -167,19 +152,6 @@ def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event |
         yield event
     if not some:
         raise UnreadableError(f"{name}: holds no command; check the format")
-
-
-def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
-    """Return the format of a log that is followed from its end, and its header (only of ``csv``) as a list."""
-    # The format stays ``"auto"`` while the log has no lines. The header names the columns of all later lines.
-    try:
-        lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))  # at most 50
-    except OSError:
-        return format, []
-    texts = [line for line in lines if line.strip()]
-    if texts and format == "auto":
-        format = _format_of(texts)
-    return format, texts[:1] if format == "csv" else []
 
 
 def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
@@ -190,7 +162,7 @@ def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
         if line is not None:
             held.append(line)
             n_texts += bool(line.strip())
-        # Enough lines were seen, or a followed log has nothing new (None) after at least one line.
+        # Enough lines were seen, or standard input has nothing new (None) after at least one line.
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
     return _format_of([line for line in held if line.strip()]), chain(held, lines)
@@ -206,9 +178,7 @@ def _format_of(texts: list[str]) -> str:
         return "plain"
     tests: dict[str, Callable[[str], object]] = {
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
-        "audit": _AUDIT.search,
         "zsh": _ZSH.match,
-        "acct": _ACCT.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
@@ -229,8 +199,6 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
         "zsh": _ZshReader(),
-        "acct": _read_acct,
-        "audit": _AuditReader(),
         "csv": _CsvReader(name),
         "jsonl": _read_json,
     }
@@ -266,57 +234,10 @@ class _ZshReader:
         return _Found(line[match.end() :], time=float(match[1])) if match and begins else None
 
 
-def _read_acct(line: str) -> _Found | None:
-    """Read a line of `lastcomm`: program, user, and a time without a year, put into a leap year before FIRST_TIME."""
-    # 1972 is that year, so these times tell only how far apart commands are.
-    # the groups of _ACCT are the program, the user and the time, such as "Mon Jan  1 12:00"
-    match = _ACCT.match(line)
-    if match is None:
-        return None
-    try:
-        time = datetime.strptime(f"1972 {match[3].strip()}", "%Y %a %b %d %H:%M").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        time = None
-    # a name, not a command line to be parsed
-    return _Found(match[1], match[2], time, is_program=True)
-
-
-class _AuditReader:
-    """Reads a log of the Linux audit daemon.
-
-    An execution has a SYSCALL record with the user and an EXECVE record with the program, which share a serial number.
-    Only the users of the latest SERIALS_KEPT numbers are remembered.
-    """
-
-    def __init__(self) -> None:
-        self.owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because records may be interleaved
-
-    def __call__(self, line: str) -> _Found | None:
-        """Keep a SYSCALL record's user by its serial number; return an EXECVE record's program with that user."""
-        # `owners` has the users by serial number. The groups of _AUDIT are a record's type, its time in seconds, and
-        # its serial number.
-        match = _AUDIT.search(line)
-        if match and match[1] == "SYSCALL":
-            # the preferred field first; some of its values mean that there is no user
-            names = (found[1] for pattern in _AUDIT_USERS if (found := pattern.search(line)))
-            self.owners[match[3]] = clean(next((name for name in names if name not in _NO_USER), ""))
-            self.owners.move_to_end(match[3])
-            if len(self.owners) > SERIALS_KEPT:
-                self.owners.popitem(last=False)
-        elif match and match[1] == "EXECVE" and (program := _AUDIT_PROGRAM.search(line)):
-            name = program[1]
-            if name is None:  # names with unusual characters are written in hexadecimal
-                name = bytes.fromhex(program[2][: len(program[2]) // 2 * 2]).decode("utf-8", "replace")
-            name = name.rstrip("/").rsplit("/", 1)[-1]
-            if name:
-                return _Found(name, self.owners.get(match[3], ""), _seconds(match[2]), is_program=True)
-        return None
-
-
 class _CsvReader:
     """Reads a table whose header names the columns of commands (required), users and times.
 
-    A repeated header, as after a rotation of the log, and lines that are not valid CSV are skipped.
+    A repeated header, as between two logs, and lines that are not valid CSV are skipped.
     """
 
     def __init__(self, name: str) -> None:

@@ -18,7 +18,6 @@ from .log_formats import Event
 
 MAX_USERS = 100_000  # without those that are never forgotten
 LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
-MIN_JUDGED = 5  # commands of a session that is yielded while it grows
 SHARED_NAMES = 1 << 16  # names of commands that are stored once, however often they occur
 MAX_HELD = 1 << 25  # characters of lines that wait to be judged, because made-up users could be endless
 
@@ -40,8 +39,7 @@ class Session:
 
     `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times of the first
     and the last command, in seconds since 1970, UTC. A session is `complete` if it has its full length, or a silence
-    after it, and `growing` if it is not at its end and will be yielded again. `origins` says where each command was
-    read, if the reader knows.
+    after it. `origins` says where each command was read, if the reader knows.
     """
 
     user: str
@@ -51,7 +49,6 @@ class Session:
     end: float | None
     complete: bool
     origins: tuple[Origin, ...] = ()
-    growing: bool = False
 
 
 def sessions(
@@ -61,8 +58,6 @@ def sessions(
     idle: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     known: Container[str] = (),
-    silence: float | None = None,
-    growing: bool = False,
     now: Callable[[], float] | None = None,
     place: CurrentLine | None = None,
 ) -> Iterator[Session]:
@@ -80,17 +75,11 @@ def sessions(
     idle : float > 0 or None, default=None
         End a session when the user was silent for this many seconds, instead of after `size` commands.
     clock : callable, default=time.monotonic
-        Returns the time in seconds while a log is followed.
+        Returns the time in seconds. With `idle`, it is looked at for each None among the events.
     known : container of str, default=()
         Users who are never forgotten.
-    silence : float > 0 or None, default=None
-        Also end a session that is cut by `size` when the user was silent for this many seconds of `clock`, which is
-        checked at each None among the events. Such a session is complete if it has half of its commands.
-    growing : bool, default=False
-        Whether sessions are also yielded while they grow: with 10, 20, 40, ... commands, and at a None with 5
-        commands and then each time they have grown by half.
     now : callable or None, default=None
-        Returns the time of commands that have none, in seconds since 1970, for a log that is followed.
+        Returns the time of commands that have none, in seconds since 1970, for standard input.
     place : CurrentLine, optional
         The place of the reader of the events; it gives sessions their `origins`.
 
@@ -112,26 +101,17 @@ def sessions(
     [200, 200]
     """
     check_count(size, "size")
-    for value, name in ((idle, "idle"), (silence, "silence")):
-        if value is not None and not value > 0:
-            raise ParameterError(f"{name} must be None or a number of seconds > 0; got {value!r}")
+    if idle is not None and not idle > 0:
+        raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
     cutter = _Cutter(size, idle, clock, place, known)
-    quiet = idle if idle is not None else silence
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
-            if quiet is not None:
-                yield from cutter.silent(quiet)
-            if growing:
-                yield from cutter.grown()
+            yield from cutter.silent()
             continue
         user, command, moment = event
         if moment is None and now is not None:
             moment = now()
         yield from cutter.take(user, command, moment)
-        # from 10 commands on, to be judged each time that it has doubled since it was last yielded
-        session = cutter.growing.get(user)
-        if growing and session is not None and len(session.commands) >= 2 * max(MIN_JUDGED, session.judged):
-            yield cutter.snapshot(user)
     if cutter.timeless and not cutter.timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
@@ -141,17 +121,15 @@ def sessions(
 class _Growing:
     """A session that is not at its end."""
 
-    __slots__ = ("commands", "end", "judged", "last_heard", "origins", "start")
+    __slots__ = ("commands", "end", "last_heard", "origins", "start")
 
     def __init__(self, start: float | None) -> None:
         """Begin a session without commands; `start` is None if the log has no times."""
-        # `judged` is the number of commands when the session was last yielded while it grew.
         self.commands: list[str] = []
         self.origins: list[Origin] = []  # one for each command, if the reader's place is known
         self.start = start  # time of the first command in the log, in seconds since 1970
         self.end = start  # time of the latest command in the log
         self.last_heard = 0.0  # when the last command came, by the clock
-        self.judged = 0
 
 
 class _Cutter:
@@ -169,13 +147,12 @@ class _Cutter:
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
         self.idle = idle  # seconds of silence by which sessions end instead of by their size, or None
         self.timeless = self.timed = False  # whether, with `idle`, a command had no time, and whether one had a time
-        self.clock, self.place = clock, place  # time in seconds while a log is followed; where its reader is
+        self.clock, self.place = clock, place  # time in seconds; where the reader is
         self.known = known  # users who are never forgotten
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         # users whom no model knows and who are forgotten if there are too many, the longest silent first
         self.unknown: OrderedDict[str, None] = OrderedDict()
         self.growing: OrderedDict[str, _Growing] = OrderedDict()  # unfinished sessions, the longest silent first
-        self.changed: dict[str, None] = {}  # users with new commands since the last call of `grown`
         self.shared: dict[str, str] = {}  # readers make a new string of some 60 bytes for each command
         self.origin: Origin | None = None  # of the last line, which may hold many commands
         # characters of the lines that are kept with unfinished sessions, to bound the memory
@@ -218,7 +195,6 @@ class _Cutter:
 
     def _add(self, user: str, command: str, moment: float | None) -> int:
         """Add a command, with its log time `moment` or None, to a user's growing session; return its length."""
-        # `last_heard` is when the command came by the `clock`, `changed` collects the users with new commands, and
         # `held` counts the characters of lines kept as `origins`. `place` is the reader's position, None if unknown.
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
@@ -229,7 +205,6 @@ class _Cutter:
         session.end = moment
         session.last_heard = self.clock()
         self.growing.move_to_end(user)
-        self.changed[user] = None
         if self.place is not None:
             session.origins.append(self._origin(self.place))
             self.held += len(session.origins[-1].text)
@@ -245,57 +220,21 @@ class _Cutter:
             origin = self.origin = Origin(place.source, place.number, text)
         return origin
 
-    def silent(self, seconds: float) -> Iterator[Session]:
-        """Close the sessions of users who have been silent for this long, by the clock.
-
-        A session that is cut by time is complete then; one that is cut by size needs half of the `longest` number of
-        commands. `growing` is in the order of the latest command, `last_heard` at a time of the `clock`, so the first
-        user who is not silent ends the search.
-        """
-        while self.growing:
-            user, session = next(iter(self.growing.items()))
-            if self.clock() - session.last_heard <= seconds:
+    def silent(self) -> Iterator[Session]:
+        """Close, with `idle`, the sessions of users who have been silent for longer than that by the clock."""
+        while self.growing and self.idle is not None:
+            user, session = next(iter(self.growing.items()))  # the longest silent user comes first
+            if self.clock() - session.last_heard <= self.idle:
                 return
-            yield self.close(user, complete=self.idle is not None or 2 * len(session.commands) >= self.longest)
-
-    def grown(self) -> Iterator[Session]:
-        """Yield, unfinished, sessions grown by half since they were last yielded, at first MIN_JUDGED commands."""
-        # `changed` are the users with commands since the last call, and a session had `judged` commands when it was
-        # last yielded.
-        for user in list(self.changed):
-            session = self.growing.get(user)
-            if session is not None and len(session.commands) >= max(MIN_JUDGED, 1.5 * session.judged):
-                yield self.snapshot(user)
-        self.changed.clear()
-
-    def snapshot(self, user: str) -> Session:
-        """Return a session as it is at the moment, marked as `growing`, and remember its length for the next time."""
-        # ``self.growing`` has the unfinished sessions by user, and `judged` is that length.
-        session = self.growing[user]
-        session.judged = len(session.commands)
-        return self._session(user, session, complete=False, growing=True)
+            yield self.close(user, complete=True)
 
     def close(self, user: str, *, complete: bool) -> Session:
         """End the growing session of a user and return it; `complete` says whether it has its full length."""
-        # `held` counts the characters of the lines of unfinished sessions, `cut` the sessions of each user, and
-        # `changed` has the users whose unfinished sessions have new commands.
+        # `held` counts the characters of the lines of unfinished sessions, and `cut` the sessions of each user.
         session = self.growing.pop(user)
-        self.changed.pop(user, None)
         self.held -= sum(len(origin.text) for origin in session.origins)
-        found = self._session(user, session, complete=complete, growing=False)
-        self.cut[user] += 1
-        return found
-
-    def _session(self, user: str, session: _Growing, *, complete: bool, growing: bool) -> Session:
-        """Return a session for the caller, with times in order even if the lines of the log are not.
-
-        It is `complete` if it has its full length, and `growing` if it may get more commands; the rest at the end of a
-        log, or of a user who is forgotten, is neither.
-        """
-        # Its `index` is the number of the user's sessions before it, ``cut[user]``. `origins` says for each command
-        # where it stands in the log.
         start, end = session.start, session.end
-        if start is not None and end is not None and end < start:
+        if start is not None and end is not None and end < start:  # the lines of the log may be out of order
             start, end = end, start
-        commands, origins = tuple(session.commands), tuple(session.origins)
-        return Session(user, self.cut[user], commands, start, end, complete, origins, growing)
+        self.cut[user] += 1
+        return Session(user, self.cut[user] - 1, tuple(session.commands), start, end, complete, tuple(session.origins))

@@ -56,7 +56,6 @@ def train(
     cutting: SessionCutting = SessionCutting(),
     source: LogSource = LogSource(),
     scorer: ScorerSettings = ScorerSettings(),
-    key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
 ) -> MasqueradeTrained:
@@ -74,9 +73,7 @@ def train(
     source : LogSource, optional
         The format of the logs, and their user.
     scorer : ScorerSettings, optional
-        The false alarm rate, and whether commands are hashed.
-    key : str or None, default=None
-        A secret for the hashes; see :class:`SessionScorer`.
+        The false alarm rate, and how habits are described.
     n_jobs : int, default=1
         Number of processes that learn users, once everything was read.
     force : bool, default=False
@@ -107,7 +104,7 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    unfitted = SessionScorer(**asdict(scorer), key=key)
+    unfitted = SessionScorer(**asdict(scorer))
     work = {name: (unfitted, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     # fits a scorer for each user, and stores it in `fitted` by the user's name
@@ -150,7 +147,7 @@ def collect_sessions(
     def commands() -> Iterator[Event | None]:
         """Yield the events of all files; a file that cannot be read, or without any, adds a sentence to `skipped`.
 
-        None among the events stands for nothing new in a log that is followed.
+        None among the events stands for nothing new on standard input.
         """
         for path in paths:
             try:

@@ -196,12 +196,10 @@ def _tables() -> dict[str, bytes]:
 def logs() -> dict[str, bytes]:
     """Return logs of every format."""
     commands = RNG.choice(["ls -l", "cd /tmp", "vi a | grep b", "sudo make install", "cat <<EOF"], 60).tolist()
-    audit = 'type=EXECVE msg=audit(1700000{k:03}.1:{k}): argc=2 a0="ls" a1="-l"'
     return {
         "plain.log": "\n".join(commands).encode(),
         "bash.log": "\n".join(f"#{1700000000 + 9 * k}\n{c}" for k, c in enumerate(commands)).encode(),
         "zsh.log": "\n".join(f": {1700000000 + 9 * k}:0;{c}" for k, c in enumerate(commands)).encode(),
-        "audit.log": "\n".join(audit.format(k=k) for k in range(60)).encode(),
         "csv.log": ("user,time,command\n" + "\n".join(f"ann,{k},{c}" for k, c in enumerate(commands))).encode(),
         "jsonl.log": "\n".join(
             json.dumps({"user": "ann", "time": k, "command": c}) for k, c in enumerate(commands)
