@@ -290,7 +290,7 @@ def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
     k, n_channels = len(clip.picks), clip.frames.shape[2]
     y, size = np.empty((k, n_channels), np.float32), np.empty(k, np.float32)
     for pixel in pixels:
-        _pixel_residuals(clip, clip.picks, pixel, y)
+        _pixel_residuals(clip, pixel, y)
         for i in range(k):
             square = np.float32(0)
             for c in range(n_channels):
@@ -302,43 +302,6 @@ def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
                 j -= 1
             size[j] = square
         usual[pixel] = np.sqrt(size[rank])
-
-
-@kernel(allocates=True)
-def count_returns(clip, pixels, distances, parts, shares):  # type: ignore[no-untyped-def]
-    """Write to `shares` (2, m) how often m pixels, at the indices `pixels`, are not the scene, and how much comes back.
-
-    The first is the share of all n frames of the `clip` that differ from their background; see :class:`ModelledFrames`.
-    The second is the share of the frames that do so with a residual that is seen in each of some equal `parts` of the
-    clip. `distances` are root mean squares over channels in grey levels: within the first, two residuals are the same;
-    beyond the second, a frame differs.
-    """
-    n, _, n_channels = clip.frames.shape
-    near, far = np.float32(distances[0] ** 2 * n_channels), np.float32(distances[1] ** 2 * n_channels)
-    y, every = np.empty((n, n_channels), np.float32), np.arange(n)
-    for place, pixel in enumerate(pixels):
-        away = returned = 0
-        _pixel_residuals(clip, every, pixel, y)
-        for t in range(n):
-            total = np.float32(0)
-            for c in range(n_channels):
-                total += y[t, c] * y[t, c]
-            if total <= far:
-                continue
-            away += 1
-            seen = part = 0  # how many parts show this residual, of those that are searched
-            while seen == part and part < parts:
-                for i in range(part * n // parts, (part + 1) * n // parts):
-                    total = np.float32(0)
-                    for c in range(n_channels):
-                        total += (y[i, c] - y[t, c]) * (y[i, c] - y[t, c])
-                    if total <= near:
-                        seen += 1
-                        break
-                part += 1
-            returned += seen == parts
-        shares[0, place] = np.float32(away) / np.float32(n)
-        shares[1, place] = np.float32(returned) / np.float32(n)
 
 
 # --- Alternating modes -----------------------------------------------------------------------------------------------
@@ -410,7 +373,7 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
     order = np.empty(k, np.int64)  # sorts `grey`
     level = np.empty(n_channels, np.float32)
     for at in range(len(pixels)):
-        _pixel_residuals(clip, clip.picks, pixels[at], y)
+        _pixel_residuals(clip, pixels[at], y)
         total = np.float32(0)  # weight of all samples
         present = np.float32(0)  # weight of those near the modelled background
         for i in range(k):
@@ -529,9 +492,9 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _pixel_residuals(clip, picks, pixel, y):  # type: ignore[no-untyped-def]
-    """Write to `y` (k, n_channels) a pixel of the frames `picks` less its background, which is at most white."""
-    frames, _, H, codes = clip  # (n, n_pixels, n_channels), the picks, (r, n_pixels, n_channels) and (r, n)
+def _pixel_residuals(clip, pixel, y):  # type: ignore[no-untyped-def]
+    """Write to `y` (k, n_channels) a pixel of the picked frames less its background, which is at most white."""
+    frames, picks, H, codes = clip  # (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     for i in range(len(picks)):
         t = picks[i]
         for c in range(y.shape[1]):

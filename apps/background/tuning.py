@@ -145,31 +145,6 @@ class DynamicBackgroundTuning:
 
 
 @dataclass(frozen=True)
-class LeavesTuning:
-    """Leaves before the sky: dynamic background whose differences have one sign, sought on a coarse grid."""
-
-    fewest_frames: int = 25  # of which each part has five
-    grid: int = 160  # pixels: the grid's width, or half of the picture's
-    smoothing: float = 2.6  # pixels of the grid: standard deviation, of residuals that are smoothed already
-    cap: float = 40.0  # grey levels: larger smoothed residuals count as much
-    energy: float = 4.0  # squared grey levels, of rounding
-    neighbourhood: int = 9  # pixels of the grid, of the means of the energies and of the shares
-    survives: float = 0.16  # share of the energy that survives smoothing, below which the scene moves in place
-    survives_range: float = 0.05  # how far below it that is certain
-    away: float = 20.0  # grey levels: what differs by more is not the scene
-    often: float = 0.02  # of the frames: what differs less often does not alternate
-    often_range: float = 0.03  # how far above it that is certain
-    radius: float = 18.0  # grey levels within which two colours are one
-    parts: int = 5  # of the clip, in each of which a colour must be seen
-    returns: float = 0.25  # share, of what is not the scene, of colours that come back: above it the scene alternates
-    returns_range: float = 0.1  # how far above it that is certain
-    persistence: float = 0.15  # median over mean of the energies of the frames: below it something passes at times
-    persistence_range: float = 0.1  # how far above it that is certain
-    feather: int = 5  # pixels of the grid, of the border of the result
-    block_pixels: int = 512  # pixels a thread works on at a time; has no effect on results
-
-
-@dataclass(frozen=True)
 class AlternatingModesTuning:
     """Alternating modes: pixels that show two levels in turn, one of which is the scene."""
 
@@ -236,7 +211,6 @@ class Tuning:
     mask: MaskTuning = MaskTuning()
     camera_shake: CameraShakeTuning = CameraShakeTuning()
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
-    leaves: LeavesTuning = LeavesTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
     online: OnlineTuning = OnlineTuning()
     baselines: BaselineTuning = BaselineTuning()

@@ -24,7 +24,6 @@ NEED_DATA = [
     "segmentation",
 ]
 OTHERS = [
-    "background_leaves",
     "background_live",
     "background_speed",
     "busy",
@@ -48,7 +47,7 @@ NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
+    "background": ["live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
     "conservative": ["mixtures", "errors", "readings"],
     "cluster": ["speed", "killed", "upload"],
     "face_peers": ["peers"],
@@ -138,7 +137,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert (
-        done.returncode == 2
-        and "annotation, background, background_leaves, background_live, background_speed, behaviour, " in done.stderr
-    )
+    assert done.returncode == 2 and "annotation, background, background_live, background_speed, " in done.stderr
