@@ -186,59 +186,6 @@ def score_pixels(frame, background, scale, floor, shadow, score):  # type: ignor
         score[pixel] = np.sqrt(total * third) / noise
 
 
-# --- Camera shake ----------------------------------------------------------------------------------------------------
-
-
-@kernel(reassociate=True)
-def find_shift(frame, level, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
-    """Improve the displacement `shift` (x, y) of a frame against the scene by Gauss-Newton steps.
-
-    `frame` is a grey picture (height, width), and `level` the same of the scene with the rows, columns and gradients
-    (down, right) of the pixels that are used. The frame shows at ``p + shift`` what the scene shows at ``p``. Pixels
-    that differ by `outlier` grey levels count a quarter. After `steps` steps, returns the mean difference at the final
-    shift, weighted by the gradients and capped at `cap`, or `cap` if less than half of the gradients are in the frame.
-    """
-    scene, rows, columns, down, right = level
-    height, width = frame.shape
-    mean = 0.0
-    for step in range(steps + 1):
-        # (a b; b c) is the Gauss-Newton matrix and (e, f) its right side; `everything` sums all gradients, `total`
-        # those of pixels that the frame shows.
-        a = b = c = e = f = total = everything = mean = 0.0
-        for i in range(len(rows)):
-            everything += np.sqrt(right[i] * right[i] + down[i] * down[i])
-            y = rows[i] + shift[1]
-            x = columns[i] + shift[0]
-            if not (0 <= y < height - 1 and 0 <= x < width - 1):
-                continue
-            above, left = int(y), int(x)  # bilinear interpolation between four pixels of the frame
-            v, u = y - above, x - left
-            upper = frame[above, left] * (1 - u) + frame[above, left + 1] * u
-            lower = frame[above + 1, left] * (1 - u) + frame[above + 1, left + 1] * u
-            difference = upper * (1 - v) + lower * v - scene[rows[i], columns[i]]
-            gx, gy = right[i], down[i]
-            gradient = np.sqrt(gx * gx + gy * gy)
-            mean += gradient * min(abs(difference), cap)
-            total += gradient
-            # Weights of the Geman-McClure loss: a difference of `outlier` has a quarter of the full weight.
-            ratio = difference / outlier
-            weight = 1 / ((1 + ratio * ratio) * (1 + ratio * ratio))
-            a += weight * gx * gx
-            b += weight * gx * gy
-            c += weight * gy * gy
-            e += weight * gx * difference
-            f += weight * gy * difference
-        mean = mean / total if total > 0.5 * everything else cap  # less than half says nothing about the whole
-        if step < steps:
-            damping = 1e-3 * (a + c) + 1e-6  # keeps the matrix invertible: a scene of stripes shows only one direction
-            a += damping
-            c += damping
-            determinant = a * c - b * b
-            shift[0] -= (c * e - b * f) / determinant
-            shift[1] -= (a * f - b * e) / determinant
-    return mean
-
-
 # --- Dynamic background ----------------------------------------------------------------------------------------------
 
 

@@ -196,7 +196,7 @@ def test_one_frame_that_shows_nothing_hides_no_shaking(spoil, shaken):
         middle[10:90, 10:150] = 20
     anchors = find_camera_shake(frames[..., None])
     assert anchors is not None
-    assert anchors.compare(np.full_like(middle, 255))[0] == (0, 0)
+    assert anchors.shift(np.full_like(middle, 255)) == (0, 0)
 
 
 def test_shaking_is_found_in_changing_light(shaken):
@@ -239,7 +239,7 @@ def test_the_parts_of_an_untrusted_file_are_checked(shaken, tmp_path):
             BackgroundModel.load(rewrite(path, lambda state, arrays: arrays[f"_learnt.{name}"].fill(value)))  # noqa: B023
 
 
-@pytest.mark.parametrize("seed", [0, 1, 9])
+@pytest.mark.parametrize("seed", [1, 5, 7])
 def test_what_moves_apart_is_no_shake(seed, monkeypatch):
     """Each quarter of the picture is displaced by itself, and one shift still explains much of it."""
     rng = np.random.default_rng(seed)
