@@ -25,11 +25,12 @@ from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import regular_file
-from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, file_lines, standard_input
+from visionnmf.io.text_lines import Line, check_is_text, file_lines, standard_input
 
 from .command_lines import clean, programs
+from .settings import LogSource
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
@@ -45,15 +46,18 @@ _ZSH = re.compile(r": (\d{1,11}):\d+;")
 
 
 class Event(NamedTuple):
-    """One command: who ran it, its name, and when.
+    """One command: who ran it, its name, when, and where it was read.
 
     `command` is the program's name without folder, or the whole line. `time` is in seconds since 1970, UTC, and None if
-    the log has no times.
+    the log has no times. `source` is the log, `line` the number of the line in it, from 1, and `text` the line.
     """
 
     user: str
     command: str
     time: float | None
+    source: str = ""
+    line: int = 0
+    text: str = ""
 
 
 class _Found(NamedTuple):
@@ -70,7 +74,7 @@ def read_events(
     format: str = "auto",
     user: str | None = None,
     whole_lines: bool = False,
-    place: CurrentLine | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[Event | None]:
     """Read the commands of a log.
 
@@ -84,8 +88,8 @@ def read_events(
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
         Take a whole command line as one symbol, instead of the names of the programs in it.
-    place : CurrentLine, optional
-        Follows the reader from line to line.
+    stop : callable or None, default=None
+        Called before each look at standard input; a true value ends the reading.
 
     Returns
     -------
@@ -104,12 +108,12 @@ def read_events(
     'ls'
     """
     check_choice(format, "format", ("auto", *choices.LOG_FORMATS))
-    name = "the log"
+    name, where = "the log", ""  # for messages, and for events
     lines: Iterator[Line]
     if isinstance(source, str) and source == STANDARD_INPUT:
-        name, lines = "standard input", standard_input()
+        name, where, lines = "standard input", source, standard_input(stop=stop)
     elif isinstance(source, str | Path):
-        name = str(source)
+        name = where = str(source)
         path = regular_file(source, "input log")
         check_is_text(path)
         user = user if user is not None else path.stem.lstrip(".")
@@ -118,40 +122,55 @@ def read_events(
         lines = iter(source)
     if format == "auto":
         format, lines = _recognised(lines)
-    if place is not None:
-        # yields the same lines, and keeps `place` at the line that was yielded last
-        lines = place.watch(lines)
-    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines)
+    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where)
 
 
 def _events(
-    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool
+    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str
 ) -> Iterator[Event | None]:
     """Yield an event for each program of each line, or with `whole` for each command line.
 
     `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
     among the lines means that standard input has nothing new; it is passed on.
     """
+    number = 0
     for line in lines:
         if line is None:
             yield None
-        elif (found := read(line)) is not None:
+            continue
+        number += 1
+        if (found := read(line)) is not None:
             owner = clean(found.user) or user
             for program in programs(found.text, whole):
-                yield Event(owner, program, found.time)
+                yield Event(owner, program, found.time, source, number, line)
 
 
-def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
-    """Pass on the events of a log, and raise UnreadableError at its end if there was none.
+def read_logs(
+    paths: Iterable[str],
+    source: LogSource,
+    *,
+    whole_lines: bool = False,
+    may_be_empty: bool = False,
+    on_error: Callable[[str], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Iterator[Event | None]:
+    """Yield the commands of some logs in turn, and None when standard input has nothing new; see :func:`read_events`.
 
-    None is not an event: it stands for a moment in which standard input has nothing new.
+    A log that cannot be read, or has no command although it must not be empty, is skipped, and `on_error` gets a
+    sentence. Without `on_error` the error is raised.
     """
-    some = False
-    for event in events:
-        some = some or event is not None
-        yield event
-    if not some:
-        raise UnreadableError(f"{name}: holds no command; check the format")
+    for path in paths:
+        empty = not may_be_empty
+        try:
+            for event in read_events(path, format=source.format, user=source.user, whole_lines=whole_lines, stop=stop):
+                empty = empty and event is None
+                yield event
+            if empty:
+                raise UnreadableError(f"{path}: holds no command; check the format")
+        except (MediaError, OSError) as error:
+            if on_error is None:
+                raise
+            on_error(str(error))
 
 
 def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:

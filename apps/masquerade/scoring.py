@@ -13,10 +13,9 @@ from typing import Any, Literal, NamedTuple
 from visionnmf._checks import check_count
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
-from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.text_lines import CurrentLine, standard_input
+from visionnmf.exceptions import ParameterError
 
-from .log_formats import FIRST_TIME, STANDARD_INPUT, Event, read_events, with_commands
+from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
 from .session_cutter import Origin, Session, sessions
 from .session_scorer import Reason, SessionScorer
 from .settings import Judging, LogSource
@@ -171,7 +170,17 @@ def score(
     if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and STANDARD_INPUT in paths:
         got = cluster_address() or n_jobs
         raise ParameterError(f"n_jobs must be 1 for standard input; got {got}")
-    return _results(_Reader(model, paths, source, stop, on_error), judging, n_jobs)
+    live = paths == [STANDARD_INPUT]  # commands without a time get that of the clock
+    commands = read_logs(paths, source, whole_lines=model.whole_lines, may_be_empty=live, on_error=on_error, stop=stop)
+    found = sessions(
+        commands,
+        size=model.size,
+        idle=model.idle,
+        known=model.scorers,  # who are never forgotten
+        now=time.time if live else None,
+        origins=True,
+    )
+    return _results(found, model.scorers, judging, n_jobs)
 
 
 class _Judgement(NamedTuple):
@@ -187,79 +196,20 @@ class _Judgement(NamedTuple):
 _Judged = tuple[Session, _Judgement | None]
 
 
-@dataclass
-class _Reader:
-    """Reads the sessions of logs, and reports a sentence for each log that cannot be read."""
-
-    model: MasqueradeModel
-    paths: list[str]
-    source: LogSource
-    stop: Callable[[], bool] | None
-    on_error: Callable[[str], None] | None
-    place: CurrentLine = field(default_factory=CurrentLine)
-
-    @property
-    def live(self) -> bool:
-        """Whether lines come as they are written."""
-        return self.paths == [STANDARD_INPUT]
-
-    def read(self) -> Iterator[Session]:
-        """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
-
-        Users whom the model knows are never forgotten. `place` tells each session which lines of which log it comes
-        from. Commands of standard input without a time get that of the clock.
-        """
-        return sessions(
-            self._commands(),
-            size=self.model.size,
-            idle=self.model.idle,
-            known=self.model.scorers,
-            now=time.time if self.live else None,
-            place=self.place,
-        )
-
-    def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn, with `place`, the reader's position, at the line of each.
-
-        None stands for a time in which a live log had no new line, so that sessions can end.
-
-        A log that cannot be read, or that holds no command and is not live, is skipped, and `on_error` gets a sentence.
-        If `on_error` is None, the error is raised.
-        """
-        for path in self.paths:
-            self.place.source, self.place.number = path, 0
-            try:
-                events = self._events(path)
-                yield from events if self.live else with_commands(events, path)
-            except (MediaError, OSError) as error:
-                if self.on_error is None:
-                    raise
-                self.on_error(str(error))
-
-    def _events(self, path: str) -> Iterator[Event | None]:
-        """Yield the events of one log."""
-        lines = standard_input(stop=self.stop) if path == STANDARD_INPUT else path
-        user, format = self.source.user, self.source.format
-        return read_events(lines, format=format, user=user, whole_lines=self.model.whole_lines, place=self.place)
-
-
-def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
-    """Judge the sessions of a reader and yield their results."""
-    for session, judgement in _judged(reader, judging, n_jobs):
-        yield _result(session, judgement)
-
-
-def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[_Judged]:
-    """Yield each session with its judgement, by one process or several; None for users without a scorer."""
-    scorers = reader.model.scorers
+def _results(
+    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
+) -> Iterator[SessionResult]:
+    """Judge sessions, by one process or several, and yield their results."""
+    # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
     if is_shared(n_jobs, n_jobs):
-        # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
         with open_pool(n_jobs) as pool:
-            yield from _judged_in_rounds(reader.read(), scorers, judging, pool)
+            for session, judgement in _judged_in_rounds(found, scorers, judging, pool):
+                yield _result(session, judgement)
         return
-    for session in reader.read():
+    for session in found:
         scorer = scorers.get(session.user)
-        yield session, None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
+        judgement = None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
+        yield _result(session, judgement)
 
 
 def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError, UnsupportedError
-from visionnmf.io.text_lines import CurrentLine
 
 from .command_lines import clean_text
 from .log_formats import Event
@@ -39,7 +38,7 @@ class Session:
 
     `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times of the first
     and the last command, in seconds since 1970, UTC. A session is `complete` if it has its full length, or a silence
-    after it. `origins` says where each command was read, if the reader knows.
+    after it. `origins` says where each command was read, if that is asked for.
     """
 
     user: str
@@ -59,7 +58,7 @@ def sessions(
     clock: Callable[[], float] = time.monotonic,
     known: Container[str] = (),
     now: Callable[[], float] | None = None,
-    place: CurrentLine | None = None,
+    origins: bool = False,
 ) -> Iterator[Session]:
     """Cut each user's commands into sessions.
 
@@ -80,8 +79,8 @@ def sessions(
         Users who are never forgotten.
     now : callable or None, default=None
         Returns the time of commands that have none, in seconds since 1970, for standard input.
-    place : CurrentLine, optional
-        The place of the reader of the events; it gives sessions their `origins`.
+    origins : bool, default=False
+        Whether sessions say where each command was read.
 
     Yields
     ------
@@ -103,15 +102,13 @@ def sessions(
     check_count(size, "size")
     if idle is not None and not idle > 0:
         raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
-    cutter = _Cutter(size, idle, clock, place, known)
+    cutter = _Cutter(size, idle, clock, origins, known)
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
             yield from cutter.silent()
             continue
-        user, command, moment = event
-        if moment is None and now is not None:
-            moment = now()
-        yield from cutter.take(user, command, moment)
+        moment = now() if event.time is None and now is not None else event.time
+        yield from cutter.take(event, moment)
     if cutter.timeless and not cutter.timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
@@ -126,7 +123,7 @@ class _Growing:
     def __init__(self, start: float | None) -> None:
         """Begin a session without commands; `start` is None if the log has no times."""
         self.commands: list[str] = []
-        self.origins: list[Origin] = []  # one for each command, if the reader's place is known
+        self.origins: list[Origin] = []  # one for each command, if they are asked for
         self.start = start  # time of the first command in the log, in seconds since 1970
         self.end = start  # time of the latest command in the log
         self.last_heard = 0.0  # when the last command came, by the clock
@@ -140,14 +137,14 @@ class _Cutter:
         size: int,
         idle: float | None,
         clock: Callable[[], float],
-        place: CurrentLine | None,
+        origins: bool,
         known: Container[str],
     ) -> None:
         """Begin without users; the arguments are those of :func:`sessions`."""
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
         self.idle = idle  # seconds of silence by which sessions end instead of by their size, or None
         self.timeless = self.timed = False  # whether, with `idle`, a command had no time, and whether one had a time
-        self.clock, self.place = clock, place  # time in seconds; where the reader is
+        self.clock, self.origins = clock, origins  # time in seconds; whether sessions say where commands were read
         self.known = known  # users who are never forgotten
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         # users whom no model knows and who are forgotten if there are too many, the longest silent first
@@ -158,10 +155,11 @@ class _Cutter:
         # characters of the lines that are kept with unfinished sessions, to bound the memory
         self.held = 0
 
-    def take(self, user: str, command: str, moment: float | None) -> Iterator[Session]:
-        """Add a command, with its log time `moment` or None, and yield the sessions that end before it or with it."""
+    def take(self, event: Event, moment: float | None) -> Iterator[Session]:
+        """Add a command, with its time `moment` or None, and yield the sessions that end before it or with it."""
         # `growing` has the unfinished sessions by user. With `idle`, a command without a time gets that of the one
         # before, or is left out; `timeless` and `timed` remember whether there were such commands, and others.
+        user = event.user
         last = self.growing.get(user)
         if self.idle is not None and moment is None:
             self.timeless = True
@@ -177,7 +175,7 @@ class _Cutter:
             # Both times are set here. Their difference is absolute, because the lines of a log may be out of order.
             if last is not None and abs((moment or 0.0) - (last.end or 0.0)) > self.idle:
                 yield self.close(user, complete=True)
-        if self._add(user, command, moment) >= self.longest:
+        if self._add(event, moment) >= self.longest:
             yield self.close(user, complete=True)
 
     def _add_user(self, user: str) -> Iterator[Session]:
@@ -193,31 +191,32 @@ class _Cutter:
             self.unknown[user] = None
         self.cut[user] = 0
 
-    def _add(self, user: str, command: str, moment: float | None) -> int:
-        """Add a command, with its log time `moment` or None, to a user's growing session; return its length."""
-        # `held` counts the characters of lines kept as `origins`. `place` is the reader's position, None if unknown.
+    def _add(self, event: Event, moment: float | None) -> int:
+        """Add a command, with its time `moment` or None, to its user's growing session; return its length."""
+        # `held` counts the characters of lines kept as `origins`.
+        user = event.user
         if user not in self.growing:
             self.growing[user] = _Growing(moment)
         session = self.growing[user]
         if len(self.shared) >= SHARED_NAMES:  # names are stored once; starting again bounds the memory
             self.shared.clear()
-        session.commands.append(self.shared.setdefault(command, command))
+        session.commands.append(self.shared.setdefault(event.command, event.command))
         session.end = moment
         session.last_heard = self.clock()
         self.growing.move_to_end(user)
-        if self.place is not None:
-            session.origins.append(self._origin(self.place))
+        if self.origins:
+            session.origins.append(self._origin(event))
             self.held += len(session.origins[-1].text)
         return len(session.commands)
 
-    def _origin(self, place: CurrentLine) -> Origin:
-        """Return where the reader is, without the text of the line if too many texts wait to be judged."""
+    def _origin(self, event: Event) -> Origin:
+        """Return where a command was read, without the text of the line if too many texts wait to be judged."""
         # `origin` is that of the last command, which is used again for further commands of the same line; `held` counts
         # the characters that wait.
         origin = self.origin
-        if origin is None or (origin.line, origin.source) != (place.number, place.source):
-            text = clean_text(place.text) if self.held < MAX_HELD else ""
-            origin = self.origin = Origin(place.source, place.number, text)
+        if origin is None or (origin.line, origin.source) != (event.line, event.source):
+            text = clean_text(event.text) if self.held < MAX_HELD else ""
+            origin = self.origin = Origin(event.source, event.line, text)
         return origin
 
     def silent(self) -> Iterator[Session]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from visionnmf.exceptions import UnreadableError
@@ -25,26 +25,6 @@ _OTHER_FILES = (
     *(b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"),
     *(b"\x28\xb5\x2f\xfd", b"%PDF-", b"\x7fELF", b"SQLite format 3\x00", b"LPKSHHRH"),
 )
-
-
-class CurrentLine:
-    """Which line a reader of a log is at: the name of the log, the line number from 1, and the text of the line."""
-
-    __slots__ = ("number", "source", "text")
-
-    def __init__(self, source: str = "") -> None:
-        self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
-
-    def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yield the same lines, and record each as the current one before it is yielded.
-
-        None, which stands for a moment in which standard input has nothing new, is passed on but not counted.
-        """
-        for line in lines:
-            if line is not None:
-                self.number += 1
-                self.text = line
-            yield line
 
 
 class _LineSplitter:

@@ -185,9 +185,8 @@ def test_known_users_outlive_made_up_names(monkeypatch):
 
 def test_the_lines_that_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(session_cutter, "MAX_HELD", 1000)
-    place = text_lines.CurrentLine("log")
     lines = (f"ls {'x' * 90} {i}" for i in range(2000))
-    events = (Event(f"u{i}", e.command, None) for i, e in enumerate(read_events(lines, format="plain", place=place)))
-    found = list(sessions(events, place=place))
+    events = (e._replace(user=f"u{i}") for i, e in enumerate(read_events(lines, format="plain")))
+    found = list(sessions(events, origins=True))
     assert sum(len(o.text) for s in found for o in s.origins) <= 1200
     assert [s.origins[0].line for s in found] == list(range(1, 2001))

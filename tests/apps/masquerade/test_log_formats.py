@@ -45,7 +45,9 @@ def test_each_format_is_read_and_recognised(name, automatic, end, tmp_path):
     path = tmp_path / "me.log"
     path.write_bytes(text.replace("\n", end).encode())
     found = list(read_events(path, format="auto" if automatic else name))
-    assert found == [Event(*event) for event in expected]
+    assert [event[:3] for event in found] == expected
+    lines = text.splitlines()
+    assert all((event.source, event.text) == (str(path), lines[event.line - 1]) for event in found)
 
 
 def test_the_file_names_the_user_unless_told(tmp_path):
@@ -67,7 +69,7 @@ def test_whole_lines_of_tables_are_symbols_when_asked(tmp_path):
     for source in (rows, path):
         for format in ("csv", "auto"):
             found = list(read_events(source, format=format, whole_lines=True))
-            assert found == [Event("bob", "git push", None)]
+            assert [event[:3] for event in found] == [("bob", "git push", None)]
 
 
 def test_keys_of_objects_are_read_as_those_of_tables():
@@ -77,8 +79,9 @@ def test_keys_of_objects_are_read_as_those_of_tables():
         '{"User": "", "command": "cd", "time": 6}',
         '{"user": " eve ", "COMMAND": "make", "time": ""}',
     ]
-    expected = [Event("bob", "ls", 5.0), Event("user", "cd", 6.0), Event("eve", "make", None)]
-    assert list(read_events(table, format="csv")) == list(read_events(rows, format="jsonl")) == expected
+    expected = [("bob", "ls", 5.0), ("user", "cd", 6.0), ("eve", "make", None)]
+    for lines, format in ((table, "csv"), (rows, "jsonl")):
+        assert [event[:3] for event in read_events(lines, format=format)] == expected
 
 
 def test_only_the_header_itself_is_a_header_again():
@@ -88,9 +91,8 @@ def test_only_the_header_itself_is_a_header_again():
 
 @pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e12", "nan"])
 def test_times_out_of_range_are_none(time):
-    assert list(read_events([json.dumps({"command": "ls", "time": time})], format="jsonl")) == [
-        Event("user", "ls", None)
-    ]
+    (event,) = read_events([json.dumps({"command": "ls", "time": time})], format="jsonl")
+    assert event.time is None
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
@@ -292,7 +294,7 @@ def test_sessions_refuse_what_they_cannot_cut():
 def test_a_format_is_recognised_as_soon_as_standard_input_has_lines():
     stream = iter([None, None, ": 1700000000:0;ls", None, ": 1700000001:0;cd"])
     found = list(read_events(stream))
-    assert found == [Event("user", "ls", 1.7e9), Event("user", "cd", 1.7e9 + 1)]
+    assert [event[:3] for event in found] == [("user", "ls", 1.7e9), ("user", "cd", 1.7e9 + 1)]
 
 
 @pytest.mark.parametrize("seed", range(8))
