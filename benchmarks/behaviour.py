@@ -2,12 +2,10 @@
 
     python benchmarks/behaviour.py list --out before.json                 all areas (some minutes of one core)
     python benchmarks/behaviour.py list --only faces,recovery --out part.json
-    python benchmarks/behaviour.py compare before.json after.json         exit code 1 where any figure differs
-    python benchmarks/behaviour.py compare before.json after.json --tolerance 0.001
+    python benchmarks/behaviour.py compare before.json after.json [--tolerance 0.001]     exit code 1 if any differs
 
 The areas are segmentation, background, faces, multiview, masquerade and recovery. Each figure has a name such as
-"background F, sbi_board". An area whose data are not on this machine is skipped with a line. Most figures would change
-in their last digits with any change of the arithmetic, so that equal figures mean equal results.
+"background F, sbi_board". An area without its data is skipped with a line.
 """
 
 from __future__ import annotations
