@@ -11,9 +11,8 @@ TEXT_CHARACTERS = 200  # of a line that are shown
 _QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
 _SEPARATOR = re.compile(r"[|;&(){}]+")
 _ASSIGNMENT = re.compile(r"\w+=")
-_SHELL = frozenset(
-    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "in", "case", "esac", "!"}
-)
+_NAMING = frozenset({"for", "select", "case", "function"})  # a name follows, and no program
+_SHELL = frozenset({"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "in", "esac", "!"})
 
 
 def clean(name: str) -> str:
@@ -47,6 +46,8 @@ def programs(line: str, whole: bool) -> list[str]:
 def _program(command: str) -> str:
     """Return the name of the program that a command runs, without its folder, or an empty text if there is none."""
     for word in command.split():
+        if word in _NAMING:
+            return ""
         if not _ASSIGNMENT.match(word) and word not in _SHELL:  # such as LANG=C, and words of the shell such as `then`
             program = clean(word.rstrip("/").rsplit("/", 1)[-1])
             return "" if program[:1] in "<>#" else program  # a redirection or a comment: no program follows

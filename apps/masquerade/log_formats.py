@@ -4,6 +4,8 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
+``fish``       history of fish, ``- cmd: command`` and ``  when: 1700000000``
+``numbered``   what ``history`` prints: a number before each command, perhaps also a date and a time
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
 =============  ======================================================================================================
@@ -37,12 +39,30 @@ EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
-COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
-USER_KEYS = ("user", "username", "user_name", "login", "account", "auid", "uid")
-TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "date", "datetime", "epoch")
+COMMAND_KEYS = (
+    "command",
+    "cmd",
+    "commandline",
+    "processcommandline",
+    "comm",
+    "process",
+    "exe",
+    "program",
+    "action",
+    "event",
+)
+USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
+TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
+
+FEW_COMMANDS = 2  # that a history of EXAMINED_LINES or more cannot consist of
+ALIKE = 0.9  # share of the lines of a table that have as many separators as the first
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
+_FISH = re.compile(r"- cmd: ")
+_FISH_TIME = re.compile(r"  when: (\d{1,11})\s*$")
+_FISH_ESCAPE = re.compile(r"\\([\\n])")
+_NUMBERED = re.compile(r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+)?(?=\S)")
 
 
 class Event(NamedTuple):
@@ -83,7 +103,8 @@ def read_events(
     source : str, Path or iterable of str
         A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised by the first 50 lines.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"fish"``, ``"numbered"``, ``"csv"``, ``"jsonl"``, or ``"auto"``:
+        recognised by the first 50 lines.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -99,7 +120,8 @@ def read_events(
     Raises
     ------
     UnreadableError
-        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column.
+        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column; or if its
+        format is to be recognised, and it seems to be a table or a log of another kind.
 
     Examples
     --------
@@ -121,7 +143,7 @@ def read_events(
     else:
         lines = iter(source)
     if format == "auto":
-        format, lines = _recognised(lines)
+        format, lines = _recognised(lines, name)
     return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where)
 
 
@@ -173,8 +195,8 @@ def read_logs(
             on_error(str(error))
 
 
-def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
-    """Return the format that the first lines have, and all lines."""
+def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
+    """Return the format that the first lines of the log `name` have, and all lines."""
     held: list[str] = []  # the lines that were read to guess the format, and are passed on as well
     n_texts = 0  # lines that are not empty
     for line in lines:
@@ -184,7 +206,11 @@ def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
         # Enough lines were seen, or standard input has nothing new (None) after at least one line.
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
-    return _format_of([line for line in held if line.strip()]), chain(held, lines)
+    texts = [line for line in held if line is not None and line.strip()]
+    format = _format_of(texts)
+    if format == "plain":
+        _check_plain(texts, name)
+    return format, chain(held, lines)
 
 
 def _format_of(texts: list[str]) -> str:
@@ -198,17 +224,40 @@ def _format_of(texts: list[str]) -> str:
     tests: dict[str, Callable[[str], object]] = {
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
         "zsh": _ZSH.match,
+        "numbered": _NUMBERED.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
             return name
     if sum(bool(_BASH.match(line)) for line in texts) * 4 >= len(texts):
         return "bash"
+    if any(map(_FISH.match, texts)) and sum(bool(_FISH.match(line) or line.startswith("  ")) for line in texts) == len(
+        texts
+    ):
+        return "fish"
     try:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
         return "plain"
     return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
+
+
+def _check_plain(texts: list[str], name: str) -> None:
+    """Raise UnreadableError if the first lines of a log would be read as plain commands, but can hardly be commands."""
+    if len(texts) < EXAMINED_LINES:
+        return
+    cure = "if each line is a command nevertheless, say that the format is plain"
+    mark = _delimiter(texts[0])
+    alike = sum(line.count(mark) == texts[0].count(mark) for line in texts)
+    if texts[0].count(mark) and alike >= ALIKE * len(texts):
+        known = ", ".join(COMMAND_KEYS)
+        raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
+    found = [program for line in texts for program in programs(line, False)[:1]]
+    if len(set(found)) == len(found) or len(set(found)) <= FEW_COMMANDS:
+        what = "all different" if len(set(found)) == len(found) else f"only {' and '.join(sorted(set(found)))}"
+        raise UnreadableError(
+            f"{name}: no history of a known format: its first {len(found)} commands would be {what}; {cure}"
+        )
 
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
@@ -218,6 +267,8 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
         "zsh": _ZshReader(),
+        "fish": _FishReader(),
+        "numbered": _read_numbered,
         "csv": _CsvReader(name),
         "jsonl": _read_json,
     }
@@ -239,18 +290,45 @@ class _BashReader:
 
 
 class _ZshReader:
-    """Reads an extended zsh history, whose entries give the time before the command; continuation lines are skipped."""
+    """Reads an extended zsh history, whose entries give the time before the command."""
 
     def __init__(self) -> None:
-        self.goes_on = False  # true after a backslash at the end: the next line belongs to the same command
+        self.time: float | None = None  # of an entry that goes on in the next line, after a backslash
 
     def __call__(self, line: str) -> _Found | None:
-        """Read ``: SECONDS:DURATION;COMMAND``; None for a line that continues a command after a backslash."""
-        # `goes_on` is true if the previous line ended with a backslash, so that this line belongs to its command.
+        """Read ``: SECONDS:DURATION;COMMAND``, the next line of such an entry, or an entry without a time."""
         match = _ZSH.match(line)
-        begins = match is not None and not self.goes_on
-        self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
-        return _Found(line[match.end() :], time=float(match[1])) if match and begins else None
+        time = float(match[1]) if match else self.time
+        self.time = time if line.endswith("\\") else None
+        return _Found(line[match.end() if match else 0 :].rstrip("\\"), time=time)
+
+
+class _FishReader:
+    """Reads a history of fish, in which the time comes after the command and before the files that it names."""
+
+    def __init__(self) -> None:
+        self.command = ""  # the latest, whose time is still to come
+
+    def __call__(self, line: str) -> _Found | None:
+        """Keep a command until its time comes."""
+        if match := _FISH.match(line):
+            before, self.command = self.command, _FISH_ESCAPE.sub(_unescaped, line[match.end() :])
+            return _Found(before) if before else None
+        if (match := _FISH_TIME.match(line)) and self.command:
+            command, self.command = self.command, ""
+            return _Found(command, time=float(match[1]))
+        return None
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Return what an escape of fish stands for: a backslash, or the end of a command before the next line."""
+    return ";" if found[1] == "n" else "\\"
+
+
+def _read_numbered(line: str) -> _Found | None:
+    """Read what ``history`` prints; a line without a number goes on with the command before it."""
+    match = _NUMBERED.match(line)
+    return _Found(line[match.end() :], time=_seconds(match[2])) if match else _Found(line)
 
 
 class _CsvReader:
@@ -303,7 +381,7 @@ def _read_json(line: str) -> _Found | None:
     if not isinstance(record, dict):
         return None
     # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
-    record = {key.strip().lower(): value for key, value in reversed(record.items())}
+    record = {_plain_name(key): value for key, value in reversed(record.items())}
     text, user, moment = (
         next((record[key] for key in keys if record.get(key) is not None), None)
         for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS)
@@ -318,9 +396,14 @@ def _delimiter(header: str) -> str:
     return max(",;\t", key=header.count)
 
 
+def _plain_name(column: str) -> str:
+    """Return the name of a column without what differs from tool to tool: capitals, spaces, and marks between words."""
+    return re.sub(r"[\W_]+", "", column).lower()
+
+
 def _column(header: list[str], keys: Iterable[str]) -> int | None:
     """Return the position of the first of `keys` that is a column name, ignoring case, or None."""
-    names = [name.strip().lower() for name in header]
+    names = [_plain_name(name) for name in header]
     return next((names.index(key) for key in keys if key in names), None)
 
 

@@ -23,7 +23,16 @@ FORMATS = {
     ),
     "zsh": (
         ": 1700000000:0;ls -l\n: 1700000060:5;for i in a b\\\ndo echo x\\\ndone\n: 1700000070:0;make\n",
-        [("me", "ls", 1.7e9), ("me", "i", 1.7e9 + 60), ("me", "make", 1.7e9 + 70)],
+        [("me", "ls", 1.7e9), ("me", "echo", 1.7e9 + 60), ("me", "make", 1.7e9 + 70)],
+    ),
+    "fish": (
+        "- cmd: ls -l\n  when: 1700000000\n- cmd: for i in a b\\n  echo \\\\x | wc\\nend; make\n  when: 1700000060\n"
+        "  paths:\n    - a\n    - b\n",
+        [("me", "ls", 1.7e9), *(("me", c, 1.7e9 + 60) for c in ("echo", "wc", "end", "make"))],
+    ),
+    "numbered": (
+        "  998  ls -l | wc\n  999* vi a\n 1000  2023-11-14 22:13:21 make\n",
+        [*(("me", c, None) for c in ("ls", "wc", "vi")), ("me", "make", 1.7e9 + 1)],
     ),
     "csv": (
         'Time;User;Command\n1700000000;alice;"ls; cd"\n2023-11-14T22:13:21;bob;/bin/cat\nnonsense;;make\nshort\n',
@@ -48,6 +57,50 @@ def test_each_format_is_read_and_recognised(name, automatic, end, tmp_path):
     assert [event[:3] for event in found] == expected
     lines = text.splitlines()
     assert all((event.source, event.text) == (str(path), lines[event.line - 1]) for event in found)
+
+
+def test_an_entry_of_zsh_ends_where_the_next_begins():
+    lines = ["plain", ": 1700000000:0;echo a\\", ": 1700000001:0;ls", ": 1700000002:0;cat <<E\\", "x\\", "E", "vi"]
+    found = [(event.command, event.time) for event in read_events(lines, format="zsh")]
+    at = 1.7e9
+    expected = [
+        ("plain", None),
+        ("echo", at),
+        ("ls", at + 1),
+        ("cat", at + 2),
+        ("x", at + 2),
+        ("E", at + 2),
+        ("vi", None),
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize("header", ["CommandLine", "command_line", "Command Line", "ProcessCommandLine"])
+def test_columns_are_found_however_their_names_are_written(header):
+    table = [f"UtcTime,User_Name,{header}", *["1700000000,ada,ls -l"] * 60]
+    assert {event[:3] for event in read_events(table)} == {("ada", "ls", 1.7e9)}
+    objects = [json.dumps({"UtcTime": 1.7e9, "UserName": "ada", header: "ls -l"})] * 60
+    assert {event[:3] for event in read_events(objects)} == {("ada", "ls", 1.7e9)}
+
+
+NO_HISTORIES = {
+    "table": (["when;who;what", *[f"{i};ada;ls -l" for i in range(80)]], "a table without a command column"),
+    "table with tabs": ([f"{i}\tada\tls" for i in range(80)], "a table without a command column"),
+    "entries": (["- entry: ls", "  at: 5"] * 40, "would be only - and at:"),
+    "serial numbers": ([f"{i}:ls" for i in range(80)], "would be all different"),
+    "stamped": ([f"2023-11-14T22:13:{i:02} ls" for i in range(60)], "would be all different"),
+}
+
+
+@pytest.mark.parametrize("name", NO_HISTORIES)
+def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path):
+    lines, message = NO_HISTORIES[name]
+    path = tmp_path / "me.log"
+    path.write_text("\n".join(lines))
+    with pytest.raises(UnreadableError, match=f"me.log: .*{message}.* say that the format is plain"):
+        list(read_events(path))
+    assert len(list(read_events(path, format="plain"))) >= len(lines)
+    assert list(read_events(["ls", "cd"] * 20))  # too few lines to judge
 
 
 def test_the_file_names_the_user_unless_told(tmp_path):
