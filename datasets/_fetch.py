@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
+import io
 import os
-import sys
-import time
-import urllib.error
-import urllib.request
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from visionnmf._version import __version__
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import output_file, output_folder
 
 from ._faces import Faces, load_faces
 
-_TIMEOUT = 30.0  # seconds without a byte
-_DEADLINE = 600.0  # seconds for one file
 _MAX_BYTES = 32 << 20
 _CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _SPARSE = "https://raw.githubusercontent.com/tansyab1/CNN-Sparse/c52b9c2c783bf6e350b11962781b7c2d701ce2c4/data"
@@ -67,7 +61,8 @@ def cache_folder() -> Path:
     -------
     Path
         The folder that the environment variable VISIONNMF_CACHE names, or else ``visionnmf`` in the user's cache
-        folder: ``$XDG_CACHE_HOME`` or ``~/.cache``, ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%`` on Windows.
+        folder: ``$XDG_CACHE_HOME`` or ``~/.cache``, ``~/Library/Caches`` on macOS, and the folder
+        ``visionnmf/visionnmf/Cache`` of ``%LOCALAPPDATA%`` on Windows.
 
     Examples
     --------
@@ -78,13 +73,9 @@ def cache_folder() -> Path:
     named = os.environ.get("VISIONNMF_CACHE")
     if named:
         return Path(named)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "visionnmf"
+    from pooch import os_cache
+
+    return Path(os_cache("visionnmf"))
 
 
 def fetch_orl() -> Faces:
@@ -193,42 +184,33 @@ def _fetch(name: str) -> Faces:
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
     """Download to `path`; return the faces if they are the expected ones, else None and a sentence in `reasons`."""
+    from pooch import HTTPDownloader
+    from requests import RequestException
+
     temporary = path
     try:
         with output_file(path, force=True) as temporary:  # appears only if `_read` accepts it
-            temporary.write_bytes(_download(address))
+            with _BoundedFile(temporary, "wb") as file, ExitStack() as stack:
+                # the hook closes responses, which pooch leaves open
+                hooks = {"response": lambda response, **_: stack.enter_context(response)}
+                HTTPDownloader(hooks=hooks)(address, file, None)
             return _read(temporary, remote)
+    except RequestException as error:
+        reason = getattr(error.args[0], "reason", error) if error.args else error  # without urllib3's retries
+        reasons.append(f"{address} cannot be read: {' '.join(str(reason).split())}")
     except (UnreadableError, TooLargeError, UnsupportedError) as error:
         reasons.append(str(error).replace(str(temporary), address))
-        return None
+    return None
 
 
-def _download(address: str) -> bytes:
-    """Return the content of a file on the internet, within limits of size and time."""
-    # http and https only, because urllib's own opener also follows redirections to ftp and reads file addresses
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler, urllib.request.UnknownHandler, urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPRedirectHandler,
-        urllib.request.HTTPErrorProcessor,
-    ):  # fmt: skip
-        opener.add_handler(handler())
-    request = urllib.request.Request(address, headers={"User-Agent": f"visionnmf/{__version__}"})
-    end = time.monotonic() + _DEADLINE
-    content = bytearray()
-    try:
-        with opener.open(request, timeout=_TIMEOUT) as response:
-            while block := response.read1(1 << 16):
-                content += block
-                if len(content) > _MAX_BYTES:
-                    raise TooLargeError(f"{address} has more than {_MAX_BYTES} bytes.")
-                if time.monotonic() > end:
-                    raise UnreadableError(f"{address} took more than {_DEADLINE:g} seconds.")
-    except (OSError, http.client.HTTPException, ValueError) as error:  # URLError and timeouts are OSErrors
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        sentence = " ".join(str(reason).split()) or type(error).__name__
-        raise UnreadableError(f"{address} cannot be read: {sentence}.") from error
-    return bytes(content)
+class _BoundedFile(io.FileIO):
+    """A file that takes no more than `_MAX_BYTES`."""
+
+    def write(self, block: bytes) -> int:  # type: ignore[override]
+        """Write a block unless the file would be too large."""
+        if self.tell() + len(block) > _MAX_BYTES:
+            raise TooLargeError(f"{self.name} has more than {_MAX_BYTES} bytes.")
+        return super().write(block)
 
 
 def _read(path: Path, remote: _Remote) -> Faces:

@@ -121,7 +121,7 @@ def test_a_fit_in_memory_loads_no_library_for_clusters():
 
 
 def test_files_are_found_and_written_without_a_library_for_pictures():
-    assert loaded_by("from visionnmf.io import check_outputs, expand_inputs, output_file, transaction") == set()
+    assert loaded_by("from visionnmf.io import check_outputs, expand_inputs, output_file, together") == set()
     assert loaded_by("from visionnmf.io import read_arrays, read_mat") == {"numpy"}
 
 

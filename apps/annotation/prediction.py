@@ -180,8 +180,7 @@ def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
     """Write a sidecar beside each image with words, and return their names.
 
-    A sidecar of another program is left as it is, and a sentence in `skipped` says so. They are written one by one,
-    because thousands in one transaction would need too many open files.
+    A sidecar of another program is left as it is, and a sentence in `skipped` says so. They are written one by one.
     """
     written = []
     for image, words in given:

@@ -14,7 +14,7 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
-from visionnmf.io import is_live, output_folder, transaction, write_image
+from visionnmf.io import is_live, output_folder, together, write_image
 
 from .frame_arrays import FrameArray, check_model_size, within
 from .model.estimator import BackgroundModel
@@ -155,7 +155,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
     timeline = _learn(job, model, clip, progress)
     learnt = time.perf_counter()
     output_folder(job.out)
-    with transaction():
+    with together():
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)

@@ -19,7 +19,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, transaction, write_image
+from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, together, write_image
 from visionnmf.io.inputs import check_is_path
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
@@ -182,7 +182,7 @@ def train(
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     trained = FaceModel(recognizer, reading.detect)
-    with transaction():  # all files get their names together, or none
+    with together():  # all files get their names together, or none
         if pictures is not None:
             write_image(files[1], components_picture(recognizer.components_, shape), force=force)
             shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)

@@ -14,7 +14,7 @@ from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
-from visionnmf.io import check_outputs, check_parents, expand_images, transaction
+from visionnmf.io import check_outputs, check_parents, expand_images, together
 
 from .settings import ExtractorFiles
 
@@ -129,7 +129,7 @@ def extract_features(
         extraction.groups_,
         list(extraction.views_),
     )
-    with transaction():
+    with together():
         write_table(table, out, force=force, verbatim=verbatim)
         if files.save is not None:
             save_extraction(extraction, files.save, force=force)

@@ -20,7 +20,7 @@ from visionnmf._progress import Progress
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
-from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
+from visionnmf.io import check_outputs, check_parents, output_file, output_folder, together, write_csv
 
 from .inputs import ViewSet, named, read_files, read_views
 from .settings import ViewFit
@@ -182,7 +182,7 @@ def fit_views(
     preparation = Preparation(settings.prepare).fit(found.views)
     ready = preparation.transform(found.views)
     nmf, notes = _fit(ready, settings, progress)
-    with transaction():
+    with together():
         # `extraction` has described the images of views that are folders of images, and is None if there are none
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
         if picture is not None:
@@ -354,7 +354,7 @@ def impute_views(
         for name in names
     )
     output_folder(out)
-    with transaction():
+    with together():
         for path, name in zip(paths, names, strict=True):
             own = found.views.get(name)
             # entries that were given are written exactly as they were

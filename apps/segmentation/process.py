@@ -195,7 +195,7 @@ def process_image(
         image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale, markers=markers
     )
     io.output_folder(folder)
-    with io.transaction():
+    with io.together():
         for file, make in files.items():
             _write(file, make(result), force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
@@ -231,7 +231,7 @@ def process_paper(
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
     io.output_folder(folder)
-    with io.transaction():
+    with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
         for file, found in zip(files[1:], labels.values(), strict=True):
             io.write_image(file, found.astype(np.uint16), force=force)

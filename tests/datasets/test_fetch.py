@@ -3,7 +3,9 @@
 import hashlib
 import http.server
 import io
+import os
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -118,8 +120,8 @@ def test_a_redirection_is_followed_to_http_only(server, cache, tmp_path):
     server.answers["/there"] = whole(mat())
     server.answers["/one"] = (302, {"Location": (tmp_path / "x.mat").as_uri()}, [])
     server.answers["/two"] = (302, {"Location": "ftp://127.0.0.1/x.mat"}, [])
-    message = refused("/one cannot be read: .*not allowed")
-    assert "/two cannot be read: unknown url type: ftp" in message
+    message = refused("/one cannot be read: No connection adapters were found for 'file:")
+    assert "/two cannot be read: No connection adapters were found for 'ftp:" in message
     server.answers["/two"] = (301, {"Location": "/two"}, [])
     refused("/two cannot be read: .*")
     server.answers["/two"] = (302, {"Location": "/there"}, [])
@@ -129,7 +131,7 @@ def test_a_redirection_is_followed_to_http_only(server, cache, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ((404, {}, [b"x"]), "/one cannot be read: HTTP Error 404|/one cannot be read: Not Found"),
+        ((404, {}, [b"x"]), "/one cannot be read: 404 Client Error: Not Found"),
         ((500, {}, []), "/one cannot be read: "),
         (whole(mat(IMAGES ^ 1)), r"/one holds other data than the ORL faces, 32x32: checksum \w{16}\.\.\., not "),
         (whole(b"<html>this host is parked</html>"), "/one is no file of MATLAB 5 to 7"),
@@ -176,12 +178,11 @@ def test_without_a_network_the_message_says_what_to_do(server, cache, monkeypatc
     np.testing.assert_array_equal(fetch_orl().images, IMAGES)
 
 
-@pytest.mark.parametrize(("limit", "blocks"), [("_TIMEOUT", [mat()[:50], 2.0]), ("_DEADLINE", [b"x", 0.15] * 20)])
-def test_a_server_that_stalls_is_given_up(server, cache, monkeypatch, limit, blocks):
-    monkeypatch.setattr(_fetch, limit, 0.2)
-    server.answers["/one"] = (200, {}, blocks)
+def test_a_server_that_stalls_is_given_up(server, cache, monkeypatch):
+    monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 0.2)
+    server.answers["/one"] = (200, {}, [mat()[:50], 2.0])
     start = time.monotonic()
-    refused("/one (cannot be read: .*timed out|took more than 0.2 seconds)")
+    refused("/one cannot be read: .*timed out")
     assert time.monotonic() - start < 1.5
 
 
@@ -205,7 +206,7 @@ def test_an_interruption_leaves_nothing(server, cache, monkeypatch, stop):
         assert Path(source).read_bytes() == content, "the file appears at once, and whole"
         raise stop
 
-    monkeypatch.setattr(_fetch.os, "replace", replace)
+    monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(stop):
         fetch_orl()
     assert kept(cache) == []
@@ -239,20 +240,17 @@ def test_each_function_asks_for_its_own_set(monkeypatch):
     assert asked == list(_fetch._REMOTES)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
 @pytest.mark.parametrize(
-    ("platform", "variables", "expected"),
+    ("variables", "expected"),
     [
-        ("linux", {"VISIONNMF_CACHE": "/somewhere/else", "XDG_CACHE_HOME": "/x"}, "/somewhere/else"),
-        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/visionnmf"),
-        ("linux", {"VISIONNMF_CACHE": ""}, "~/.cache/visionnmf"),
-        ("darwin", {"XDG_CACHE_HOME": "/x"}, "~/Library/Caches/visionnmf"),
-        ("win32", {"LOCALAPPDATA": "/local"}, "/local/visionnmf"),
-        ("win32", {}, "~/AppData/Local/visionnmf"),
+        ({"VISIONNMF_CACHE": "/somewhere/else", "XDG_CACHE_HOME": "/x"}, "/somewhere/else"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/visionnmf"),
+        ({"VISIONNMF_CACHE": ""}, "~/.cache/visionnmf"),
     ],
 )
-def test_the_cache_is_where_the_platform_wants_it(monkeypatch, platform, variables, expected):
-    monkeypatch.setattr("sys.platform", platform)
-    for name in ("VISIONNMF_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+def test_the_cache_is_where_the_platform_wants_it(monkeypatch, variables, expected):
+    for name in ("VISIONNMF_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

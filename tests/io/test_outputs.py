@@ -21,7 +21,7 @@ from visionnmf.io import (
     output_folder,
     outputs,
     read_image,
-    transaction,
+    together,
     write_image,
 )
 
@@ -84,13 +84,13 @@ def test_output_folder_must_exist(tmp_path):
         output_file(tmp_path, force=True).__enter__()
 
 
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("block", [nullcontext, together])
 @pytest.mark.parametrize("name", ["plain.txt/x.npz", "x." + 245 * "y", 256 * "x", "plain.txt/" + 256 * "x"])
-def test_what_cannot_be_cleaned_up_is_told_by_the_name_of_the_output(name, together, tmp_path):
+def test_what_cannot_be_cleaned_up_is_told_by_the_name_of_the_output(name, block, tmp_path):
     _touch(tmp_path, "plain.txt")
     with (
         pytest.raises(MediaError, match=rf"{name}: cannot be written \((Not a directory|File name too long)\)$"),
-        transaction() if together else nullcontext(),
+        block(),
         output_file(tmp_path / name),
     ):
         pytest.fail("the block must not run")
@@ -151,7 +151,7 @@ FRAME = np.zeros((8, 8, 3), np.uint8)
 
 
 def test_files_of_all_writers_appear_together(tmp_path):
-    with transaction():
+    with together():
         write_image(tmp_path / "a.png", FRAME)
         with VideoWriter(tmp_path / "b.mkv", width=8, height=8, frame_rate=25, codec="ffv1") as writer:
             writer.write(FRAME)
@@ -162,86 +162,53 @@ def test_files_of_all_writers_appear_together(tmp_path):
     assert (read_image(tmp_path / "a.png") == 0).all()
 
 
-def test_each_file_is_renamed_once(tmp_path, monkeypatch):
-    named = []
-    for give in (os.replace, os.link):
-
-        def counted(source, target, give=give):
-            named.append(Path(target).name)
-            give(source, target)
-
-        monkeypatch.setattr(os, give.__name__, counted)
-    with transaction():
-        write_image(tmp_path / "a.png", FRAME)
-        write_image(tmp_path / "b.png", FRAME)
-    write_image(tmp_path / "c.png", FRAME)
-    assert named == ["a.png", "b.png", "c.png"]
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
 def test_an_error_leaves_none_and_keeps_the_old(tmp_path, error):
     _touch(tmp_path, "a.png")
-    with pytest.raises(error), transaction():
+    with pytest.raises(error), together():
         write_image(tmp_path / "a.png", FRAME, force=True)
         with output_file(tmp_path / "b.txt"):
             raise error
     assert _names(tmp_path) == ["a.png"]
     assert (tmp_path / "a.png").read_bytes() == b"x"
-    write_image(tmp_path / "b.png", FRAME)  # the transaction is over
+    write_image(tmp_path / "b.png", FRAME)  # the block is over
     assert "b.png" in _names(tmp_path)
 
 
-def test_an_interrupt_between_the_names_leaves_none(tmp_path, monkeypatch):
-    _interrupt_at(monkeypatch, "b.png", KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt), transaction():
-        write_image(tmp_path / "a.png", FRAME)
-        write_image(tmp_path / "b.png", FRAME)
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("after", [True, False])
+def test_an_interrupt_between_the_names_comes_after_the_last_name(after, force, tmp_path, monkeypatch):
+    if force:
+        _touch(tmp_path, "a.txt", "b.txt", "c.txt")
+    replace, done = os.replace, []
+
+    def interrupted(source, target):
+        if after:
+            replace(source, target)
+        done.append(target)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        if not after:
+            replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), together():
+        _write(tmp_path, "a.txt", "b.txt", "c.txt", force=force)
+    assert _names(tmp_path) == ["a.txt", "b.txt", "c.txt"]
+    assert all((tmp_path / name).read_text() == "new" for name in _names(tmp_path))
+
+
+def _write(folder, *names, force=False):
+    for name in names:
+        with output_file(folder / name, force=force) as temporary:
+            temporary.write_text("new")
+
+
+def test_a_file_that_cannot_get_its_name_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    with pytest.raises(MediaError, match=r"a\.txt: cannot be written \(Input/output error\)$"), together():
+        _write(tmp_path, "a.txt", "b.txt")
     assert _names(tmp_path) == []
-
-
-def _interrupt_at(monkeypatch, name, error, without_links=False):
-    """Let the step fail that gives a file its name."""
-    link = os.link
-    for give in (os.replace, os.link):
-
-        def interrupted(source, target, give=give):
-            if Path(target).name == name:
-                raise error
-            if without_links and give is link:
-                raise PermissionError("no links here")
-            give(source, target)
-
-        monkeypatch.setattr(os, give.__name__, interrupted)
-
-
-@pytest.mark.parametrize("without_links", [False, True])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(5, "Input/output error")])
-def test_an_error_between_the_names_brings_back_what_was_there(tmp_path, monkeypatch, error, without_links):
-    _touch(tmp_path, "a.png", "b.png")
-    with monkeypatch.context() as patch:
-        _interrupt_at(patch, "c.png", error, without_links)
-        with pytest.raises((KeyboardInterrupt, MediaError)), transaction():
-            for name in ("a.png", "b.png", "c.png"):
-                write_image(tmp_path / name, FRAME, force=True)
-    assert _names(tmp_path) == ["a.png", "b.png"]
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes() == b"x"
-    with transaction():
-        for name in ("a.png", "b.png"):
-            write_image(tmp_path / name, FRAME, force=True)
-    assert _names(tmp_path) == ["a.png", "b.png"] and (tmp_path / "b.png").read_bytes() != b"x"
-
-
-def test_of_two_that_write_at_once_without_force_one_is_refused(tmp_path):
-    with pytest.raises(OutputExistsError), output_file(tmp_path / "a.txt") as late:
-        late.write_text("late")
-        check = outputs._check_free
-        outputs._check_free = lambda *_: None  # as if the other came after the check
-        try:
-            with output_file(tmp_path / "a.txt") as early:
-                early.write_text("early")
-        finally:
-            outputs._check_free = check
-    assert (tmp_path / "a.txt").read_text() == "early" and _names(tmp_path) == ["a.txt"]
 
 
 def test_a_full_disk_is_told_by_the_name_of_the_output(tmp_path):
@@ -262,14 +229,14 @@ def test_what_a_killed_writer_has_left_is_removed_by_the_next(tmp_path):
     elsewhere = re.sub("-[0-9a-f]{8}", "-0badc0de", left)  # of another machine, whose processes cannot be seen
     _touch(tmp_path, ".mine.part.png", elsewhere)
     with output_file(tmp_path / "alive.png"):
-        outputs._remove_leftovers.cache_clear()
+        outputs._clear.cache_clear()
         with output_file(tmp_path / "next.png"):
             pass
     assert set(_names(tmp_path)) == {".mine.part.png", elsewhere, "alive.png", "next.png"}
 
 
 def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):
-    with pytest.raises(OutputExistsError, match=r"a\.png: exists already; pass force=True"), transaction():
+    with pytest.raises(OutputExistsError, match=r"a\.png: exists already; pass force=True"), together():
         write_image(tmp_path / "b.png", FRAME)
         write_image(tmp_path / "a.png", FRAME)
         _touch(tmp_path, "a.png")
@@ -277,74 +244,47 @@ def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == b"x"
 
 
-@pytest.mark.parametrize("links", [True, False])
-@pytest.mark.parametrize("force", [True, False])
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_signal_right_after_a_file_got_its_name_leaves_none(at, force, links, tmp_path, monkeypatch):
-    """It may come before Python has noted that the file has it."""
-    if not links:
-        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no hard links")))
-    if force:
-        for name in "abc":
-            (tmp_path / f"{name}.txt").write_text("old")
-    before = _names(tmp_path)
-    rename, done = outputs._rename, []
-
-    def interrupted(*arguments):
-        rename(*arguments)
-        done.append(arguments)
-        if len(done) == at + 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(outputs, "_rename", interrupted)
-    with pytest.raises(KeyboardInterrupt), transaction():
-        for name in "abc":
-            with output_file(tmp_path / f"{name}.txt", force=force) as path:
-                path.write_text("new")
-    assert _names(tmp_path) == before and all((tmp_path / name).read_text() == "old" for name in before)
-
-
-def test_a_transaction_within_another_is_part_of_it(tmp_path):
-    with pytest.raises(ValueError, match="late"), transaction():
-        with transaction():
+def test_a_block_within_another_is_part_of_it(tmp_path):
+    with pytest.raises(ValueError, match="late"), together():
+        with together():
             write_image(tmp_path / "a.png", FRAME)
         assert _visible(tmp_path) == []
         raise ValueError("late")
     assert _names(tmp_path) == []
 
 
-def test_what_is_given_up_within_a_transaction_drops_its_own_files_alone(tmp_path):
-    with transaction(), output_file(tmp_path / "a"), pytest.raises(KeyError), transaction():
+def test_what_is_given_up_within_another_block_drops_its_own_files_alone(tmp_path):
+    with together(), output_file(tmp_path / "a"), pytest.raises(KeyError), together():
         with output_file(tmp_path / "b") as b:
             b.write_text("b")
         raise KeyError
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_file_given_up_within_a_transaction_does_not_harm_the_others(tmp_path):
-    with transaction():
+def test_a_file_that_is_given_up_does_not_harm_the_others(tmp_path):
+    with together():
         write_image(tmp_path / "a.png", FRAME)
         with pytest.raises(ValueError, match="given up"), output_file(tmp_path / "b.txt"):
             raise ValueError("given up")
     assert _names(tmp_path) == ["a.png"]
 
 
-def test_other_threads_are_not_part_of_a_transaction(tmp_path):
-    with transaction():
+def test_other_threads_do_not_wait_for_the_end_of_the_block(tmp_path):
+    with together():
         thread = threading.Thread(target=write_image, args=(tmp_path / "a.png", FRAME))
         thread.start()
         thread.join()
         assert _names(tmp_path) == ["a.png"]
 
 
-def test_a_transaction_may_have_more_files_than_a_process_may_open(tmp_path):
+def test_a_block_may_have_more_files_than_a_process_may_open(tmp_path):
     resource = pytest.importorskip("resource")
     (tmp_path / "within").mkdir()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = len(os.listdir("/dev/fd")) + 20
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
     try:
-        with transaction():
+        with together():
             for number in range(2 * few):
                 with output_file(tmp_path / ("within" if number % 2 else "") / f"{number}.txt") as path:
                     path.write_text(str(number))
@@ -354,11 +294,11 @@ def test_a_transaction_may_have_more_files_than_a_process_may_open(tmp_path):
     assert len(_names(tmp_path)) == few + 1 and len(_names(tmp_path / "within")) == few
 
 
-def test_what_a_killed_transaction_has_left_is_removed_by_the_next(tmp_path):
+def test_what_a_killed_block_has_left_is_removed_by_the_next(tmp_path):
     code = """
 import os, sys, time
-from visionnmf.io import output_file, transaction
-with transaction():
+from visionnmf.io import output_file, together
+with together():
     for name in "ab":
         with output_file(os.path.join(sys.argv[1], name)):
             pass
@@ -376,16 +316,6 @@ with transaction():
             writer.kill()
     _sweep(tmp_path)
     assert _names(tmp_path) == ["next"]
-
-
-def test_a_signal_before_a_block_has_its_file_leaves_nothing(tmp_path):
-    """It came between the file and the `with` that would have removed it, as in an exit stack."""
-    kept = output_file(tmp_path / "a.txt")  # a traceback may hold it to the end of the process
-    with pytest.raises(KeyboardInterrupt), transaction():
-        kept.__enter__()
-        assert len(_names(tmp_path)) == 1
-        raise KeyboardInterrupt
-    assert _names(tmp_path) == []
 
 
 def test_what_a_signal_kept_from_being_removed_is_removed_at_the_end_of_the_process(tmp_path):
@@ -423,6 +353,6 @@ def test_the_end_of_a_fork_leaves_the_files_of_its_parent(tmp_path):
 
 
 def _sweep(folder):
-    outputs._remove_leftovers.cache_clear()
+    outputs._clear.cache_clear()
     with output_file(folder / "next", force=True):
         pass

@@ -244,11 +244,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         images = check_images(images)
         batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
         work = partial(_describe, list(self.extractors_.values()), self.max_pixels)
-        if pool is not None:
-            described = _in_order(pool, work, batches)
-        else:
-            workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-            described = workers(delayed(work)(batch) for batch in batches)
+        described = _in_order(pool, work, batches) if pool is not None else _by_joblib(work, batches, self.n_jobs)
         try:
             for rows in described:
                 yield from rows
@@ -288,6 +284,17 @@ def _in_order(pool: Executor, work: Callable[[Images], list[Row]], batches: Iter
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
+
+
+def _by_joblib(
+    work: Callable[[Images], list[Row]], batches: Iterator[Images], n_jobs: int | None
+) -> Iterator[list[Row]]:
+    """Yield ``work(batch)`` of each batch in order, from joblib's processes."""
+    workers = Parallel(n_jobs=n_jobs, return_as="generator")
+    # When a job comes, joblib replaces processes that have ended after 300 s without work, but it watches the new ones
+    # only from the next job on. Without this first job, the death of one with the only batch is noticed after 300 s.
+    list(workers([delayed(bool)()]))
+    yield from workers(delayed(work)(batch) for batch in batches)
 
 
 def _is_readable(image: ArrayLike | str | Path) -> bool:

@@ -30,7 +30,7 @@ from .outputs import (
     output_file as output_file,
     output_folder as output_folder,
     replacing_since as replacing_since,
-    transaction as transaction,
+    together as together,
 )
 from .pixel_conversion import resize_grey as resize_grey, to_grey8 as to_grey8
 from .tables import write_csv as write_csv

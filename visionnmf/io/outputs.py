@@ -1,9 +1,9 @@
 """Write results whole or not at all.
 
-Every writer of the package writes through :func:`output_file` to a temporary name in the folder of the output, which is
-renamed when all went well. Inside a :func:`transaction` renaming waits for the end of the block, so that several files
-appear together or not at all. The temporary files of a killed process are removed by the next process that writes into
-the folder; their names say whose they are.
+Every writer of the package writes through :func:`output_file` to a temporary name in the folder of the output, which
+`os.replace` turns into the final name when the file is complete. In a block of :func:`together` that waits for the end
+of the block. The names of temporary files say which process writes them, so that the next process that writes into the
+folder can remove those of killed ones.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import platform
 import re
 import secrets
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, Para
 from .inputs import SAMPLE_PREFIX, check_is_path
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
-LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
+TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
 
 
 class _Finished(NamedTuple):
@@ -40,28 +39,8 @@ class _Finished(NamedTuple):
     force: bool
 
 
-@dataclass
-class _Transaction:
-    """The temporary files of a transaction, and those of them that are complete."""
-
-    temporaries: list[Path] = field(default_factory=list)
-    finished: list[_Finished] = field(default_factory=list)
-
-
-_current: ContextVar[_Transaction | None] = ContextVar("current", default=None)
+_together: ContextVar[list[_Finished] | None] = ContextVar("together", default=None)
 _own_since: ContextVar[float] = ContextVar("own_since", default=math.inf)  # seconds since 1970
-_unfinished: set[Path] = set()  # the temporary files of this process
-
-
-@atexit.register
-def _remove_unfinished() -> None:
-    """At the end of the process, remove temporary files that a signal left before the `try` block was entered."""
-    for path in tuple(_unfinished):
-        _remove(path)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unfinished.clear)  # the files belong to the parent
 
 
 @contextmanager
@@ -69,8 +48,8 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Write a file whole or not at all; the block gets the path of an empty temporary file to write to.
 
     The temporary file lies in the same folder and has the same suffix, so that encoders recognise the format. When the
-    block ends without an error, the file gets its name in one step; inside a :func:`transaction`, at the end of that.
-    After any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
+    block ends without an error, the file gets its name in one step; inside a block of :func:`together`, at the end of
+    that. After any exception, Ctrl-C included, the temporary file is removed and `path` is as it was.
 
     Raises OutputExistsError if `path` exists and `force` is false, which is checked before and again after the block,
     and MediaError if `path` is a folder, or its folder is missing or cannot be written to.
@@ -78,18 +57,16 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     check_is_path(path, "path")
     path = Path(path)
     _check_free(path, force)
-    together = _current.get()  # the transaction that is open in this thread, or None
+    others = _together.get()  # the files of the block of `together` that is open in this thread, or None
     temporary = path.with_name(f".{secrets.token_hex(6)}.{os.getpid()}-{_machine()}.part{path.suffix}")
     try:
-        if together is not None:
-            together.temporaries.append(temporary)
         _create(temporary, path)
         yield temporary
         finished = _Finished(temporary, path, force)
-        if together is not None:
-            together.finished.append(finished)
-        else:
+        if others is None:
             _give_names([finished])
+        else:
+            others.append(finished)
     except BaseException as error:
         _remove(temporary)
         if isinstance(error, OSError) and error.errno in FULL and not isinstance(error, MediaError):
@@ -98,30 +75,28 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def transaction() -> Iterator[None]:
-    """Give all files that are written in the block their names together, or none.
+def together() -> Iterator[None]:
+    """Write all files of the block before the first of them gets its name, so that after an error none is there.
 
-    This holds for every writer of the package that the block calls in the same thread. After an exception, Ctrl-C
-    included, none of the files is there. A transaction inside another one is part of it; if it ends early, only its own
-    files are dropped. Raises OutputExistsError if an output that may not be replaced has appeared in the meantime, and
-    MediaError if a file cannot get its name; those that had theirs already are removed.
+    This holds for every writer of the package that the block calls in the same thread. A block inside another one is
+    part of it; if it ends early, only its own files are dropped. Raises OutputExistsError if an output that may not be
+    replaced has appeared in the meantime, and MediaError if a file cannot get its name, when those before it keep
+    theirs. An interrupt at that moment comes after the last name.
     """
-    outer = _current.get()  # the transaction that this one lies in, or None
-    together = _Transaction()  # output_file adds its files to this one while it is the current transaction
-    before = _current.set(together)  # a token, which restores `outer`
+    outer, finished = _together.get(), list[_Finished]()
+    before = _together.set(finished)  # `output_file` adds its files
     try:
         yield
         if outer is None:
-            _give_names(together.finished)
+            _give_names(finished)
         else:
-            outer.temporaries += together.temporaries
-            outer.finished += together.finished
+            outer += finished
     except BaseException:
-        for temporary in together.temporaries:
-            _remove(temporary)
+        for each in finished:
+            _remove(each.temporary)
         raise
     finally:
-        _current.reset(before)
+        _together.reset(before)
 
 
 @contextmanager
@@ -147,15 +122,12 @@ def _remove(path: Path) -> None:
     """Remove a temporary file if possible. An error is ignored, because the one that led here matters more."""
     with suppress(OSError):
         path.unlink()
-    # so that it is not removed again at the end of the process
-    _unfinished.discard(path)
 
 
 def _create(temporary: Path, path: Path) -> None:
     """Create the empty temporary file of the output `path`, after removing what killed processes left there."""
-    _unfinished.add(temporary)  # removed at the end of the process if it is still there
+    _clear(path.parent.absolute())
     try:
-        _remove_leftovers(path.parent.absolute())
         # Not by tempfile, whose files only their owner may read.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileNotFoundError as error:
@@ -175,13 +147,20 @@ def _machine() -> str:
 
 
 @functools.cache
-def _remove_leftovers(folder: Path) -> None:
-    """Remove, once in each process, the temporary files in a folder whose processes were killed."""
-    for entry in os.scandir(folder):
-        found = LEFTOVER.fullmatch(entry.name)  # its groups are the number of the process and the machine
-        if found and found[2] == _machine() and not _is_running(int(found[1])):
-            with suppress(OSError):
-                os.unlink(entry.path)
+def _clear(folder: Path) -> None:
+    """Remove, once in each process, the temporary files of killed processes, and at its end those of its own."""
+    _remove_temporaries(folder, lambda process: not _is_running(process))
+    # what a signal has left that came before a `try` block was entered, or while a file was being removed
+    atexit.register(_remove_temporaries, folder, lambda process: process == os.getpid())
+
+
+def _remove_temporaries(folder: Path, chosen: Callable[[int], bool]) -> None:
+    """Remove the temporary files in a folder whose process on this machine, a number, is chosen."""
+    with suppress(OSError):  # the folder may be missing
+        for entry in os.scandir(folder):
+            found = TEMPORARY.fullmatch(entry.name)  # its groups are the number of the process and the machine
+            if found and found[2] == _machine() and chosen(int(found[1])):
+                _remove(Path(entry.path))
 
 
 def _is_running(process: int) -> bool:
@@ -197,65 +176,20 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _give_names(waiting: list[_Finished]) -> None:
-    """Rename complete files (temporary, final, force) to their final names, all or none.
-
-    If one cannot be renamed, or a signal interrupts, the files that were replaced are restored. Raises
-    OutputExistsError or MediaError.
-    """
-    for finished in waiting:
-        _check_free(finished.path, finished.force)
-    before: dict[Path, Path] = {}  # for each output that existed: the second name that keeps the old file
-    begun = 0  # how many of the files have been renamed, including the one in progress
+def _give_names(finished: list[_Finished]) -> None:
+    """Rename complete files one after the other, unless one of their names is taken."""
+    for _, path, force in finished:
+        _check_free(path, force)
     try:
-        for temporary, path, force in waiting:
-            begun += 1
-            try:
-                if len(waiting) > 1 and path.exists():  # a single rename is atomic and needs no way back
-                    before[path] = path.with_name(f".{secrets.token_hex(6)}.old{path.suffix}")
-                    _keep(path, before[path])
-                _rename(temporary, path, force)
-                _unfinished.discard(temporary)
-            except MediaError:
-                raise
-            except OSError as error:
-                raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
-        _unfinished.update(before.values())  # all is renamed, so the old files are removed, at exit at the latest
-    except BaseException:  # also a signal right after a file got its name, so look at the files themselves
-        for temporary, path, _ in waiting[:begun]:
-            # True if the file has its final name: its temporary name is gone, or is a second link to the same file.
-            if not temporary.exists() or _same_file(temporary, path):
-                _remove(path)
-        for path, old in before.items():
-            with suppress(OSError):
-                os.replace(old, path)
-                old.unlink(missing_ok=True)  # os.replace does nothing if both name one file
+        for temporary, path, _ in finished:
+            os.replace(temporary, path)
+    except OSError as error:
+        raise MediaError(f"{path}: cannot be written ({error.strerror})") from error
+    except BaseException:  # an interrupt: all files are complete, so the others get their names as well
+        for temporary, path, _ in finished:
+            with suppress(OSError):  # this one has its name already
+                os.replace(temporary, path)
         raise
-    for old in before.values():
-        _remove(old)
-
-
-def _keep(path: Path, old: Path) -> None:
-    """Give a file that will be replaced the second name `old`, so that it can be restored."""
-    try:
-        os.link(path, old)
-    except OSError:  # a file system without hard links, where the file itself is moved
-        os.replace(path, old)
-
-
-def _rename(temporary: Path, path: Path, force: bool) -> None:
-    """Rename a file; without `force` never over another one, which may have appeared this very moment."""
-    if not force:  # a hard link fails if the name is taken, while a plain rename would replace the other file
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            _check_free(path, force)
-        except OSError:  # a file system without hard links
-            pass
-        else:
-            temporary.unlink()
-            return
-    os.replace(temporary, path)
 
 
 def _check_free(path: Path, force: bool) -> None:

@@ -1,7 +1,6 @@
 """The work of ``visionnmf background``: files in, files out, and nothing half-written."""
 
 import json
-import os
 from fractions import Fraction
 
 import numpy as np
@@ -224,20 +223,6 @@ def test_a_folder_that_cannot_be_made(clip, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MediaError, match=r"file/out: cannot be written"):
         separate(clip, out=tmp_path / "file" / "out")
-
-
-def test_an_interrupt_between_the_names_leaves_none(clip, tmp_path, monkeypatch):
-    for give in (os.replace, os.link):
-
-        def interrupted(source, target, give=give):
-            if str(target).endswith("_preview.mp4"):
-                raise KeyboardInterrupt
-            give(source, target)
-
-        monkeypatch.setattr(os, give.__name__, interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        separate(clip, out=tmp_path / "out")
-    assert [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
 
 
 def test_frames_keep_their_times(tmp_path, rng):

@@ -4,10 +4,12 @@ import csv
 import json
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
 from helpers import run_command
+from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 
 from visionnmf.apps.feature_tables import read_table
@@ -114,7 +116,9 @@ def test_progress_tells_checking_learning_and_extracting(folder, tmp_path):
     assert said[-1] == ("extracting", 4, 4)
 
 
+@pytest.mark.timeout(120)  # less than the 300 s after which idle processes end
 def test_a_worker_that_is_killed_is_one_sentence(folder):
+    """Also if the workers of an earlier call have ended in the meantime, as they do when they were idle for long."""
     ours = os.getpid()
 
     class Killed(RawPixels):  # a local class, so that the other process gets its text
@@ -122,8 +126,15 @@ def test_a_worker_that_is_killed_is_one_sentence(folder):
             assert os.getpid() != ours
             os.kill(os.getpid(), signal.SIGKILL)
 
+    extract_features([folder], folder / "f.npz", kinds=["rgb"], n_jobs=2)
+    executor = get_reusable_executor(reuse=True)
+    for _ in range(2):
+        executor._call_queue.put(None)  # ends an idle worker
+    while executor._processes:
+        time.sleep(0.01)
+    time.sleep(2)  # until joblib has taken note and waits again
     with pytest.raises(VisionNMFError, match="a process was ended from outside"):
-        extract_features([folder], folder / "f.npz", kinds=[Killed()], n_jobs=2)
+        extract_features([folder], folder / "g.npz", kinds=[Killed()], n_jobs=2)
 
 
 def test_names_of_files_are_no_formulas_in_tables(folder, tmp_path, monkeypatch):

@@ -267,7 +267,7 @@ def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
 
 
 def test_evaluation_says_what_it_needs(logs, tmp_path):
-    (tmp_path / "one").write_text("ls\n" * 400)
+    (tmp_path / "one").write_text("ls\ncd\nvi\n" * 150)
     with pytest.raises(UnreadableError, match="two users with 4 sessions are needed, found 1; try a smaller size"):
         evaluate([tmp_path / "one"])
     with pytest.raises(ParameterError, match="training_share must be a number > 0 and < 1; got 1"):

@@ -15,7 +15,7 @@ from av.packet import Packet
 
 from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 from visionnmf.io.inputs import regular_file
-from visionnmf.io.outputs import output_file, transaction
+from visionnmf.io.outputs import output_file, together
 
 from .container import MAX_FRAME_PIXELS, container_of, declared_limit, video_stream_of
 from .decoding import CODEC_ERRORS, reason_of
@@ -104,7 +104,7 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
         # The time of the video's clock, in seconds, at which the video begins; cuts count from there.
         zero = (container.start_time or 0) / av.time_base
         beginnings = _beginnings(path, container, streams[0], [zero + cut.start for cut in cuts], zero)
-    with transaction(), ExitStack() as stack, _streams(path) as (container, streams):
+    with together(), ExitStack() as stack, _streams(path) as (container, streams):
         parts = [
             _Part(cut.path, beginning, zero + cut.end, stack.enter_context(ExitStack()), force)
             for cut, beginning in zip(cuts, beginnings, strict=True)
