@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links bench
+.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links tables bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,6 +54,9 @@ types: links  ## mypy
 links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors; git ignores them
 	ln -sfn ../apps visionnmf/apps
 	ln -sfn ../datasets visionnmf/datasets
+
+tables:  ## the generated pages and tables of docs/, after a change of options, solvers, losses or penalties
+	$(PYTHON) docs/make_tables.py
 
 bench:  ## every published number, hours; one table: make bench NAME=faces.table1, make bench NAME="faces.bars ORL 10"
 	@$(PYTHON) benchmarks $(NAME)

@@ -1,9 +1,10 @@
-"""Regenerate the tables of the guides and the page of commands from the code: ``python docs/make_tables.py``."""
+"""Regenerate the tables of the guides and the page of commands from the code: ``make tables``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,9 @@ from typer.main import get_command
 from visionnmf.apps.cli import app
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import TERMS
-from visionnmf.engine.solving import CODES, SOLVERS
+from visionnmf.engine.solving import CODES, ELSEWHERE, SOLVERS
 
-GUIDE = Path(__file__).parent / "penalties.md"
-COMMANDS = Path(__file__).parent / "commands.md"
+FOLDER = Path(__file__).parent
 HELP_WIDTH = 100  # characters
 
 
@@ -47,7 +47,20 @@ def codes_table() -> str:
     return markdown(["loss", *TERMS], rows)
 
 
-TABLES = {"fitting": fitting_table, "codes": codes_table}
+def elsewhere_table(place: str) -> str:
+    """Return which solvers minimise a loss of data that lie in another place, a key of ``solving.ELSEWHERE``."""
+    able = {
+        name: [n for n, entry in SOLVERS.items() if place in entry.elsewhere and name in entry.losses]
+        for name in LOSSES
+    }
+    return markdown(["loss", "solvers"], [[name, ", ".join(solvers)] for name, solvers in able.items() if solvers])
+
+
+TABLES = {
+    "fitting": fitting_table,
+    "codes": codes_table,
+    **{place: partial(elsewhere_table, place) for place in ELSEWHERE},
+}
 
 
 def with_tables(text: str) -> str:
@@ -81,6 +94,14 @@ def with_commands(text: str) -> str:
     return text[: text.index(mark) + len(mark)] + "\n" + "\n".join(sections)
 
 
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page that has generated parts, as it should be."""
+    for page in sorted(FOLDER.glob("*.md")):
+        text = page.read_text("utf-8")
+        if "<!-- table: " in text or "<!-- commands -->" in text:
+            yield page, with_commands(with_tables(text)) if "<!-- commands -->" in text else with_tables(text)
+
+
 if __name__ == "__main__":
-    COMMANDS.write_text(with_commands(COMMANDS.read_text("utf-8")), "utf-8")
-    GUIDE.write_text(with_tables(GUIDE.read_text("utf-8")), "utf-8")
+    for page, text in pages():
+        page.write_text(text, "utf-8")
