@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from visionnmf.engine.solving import CODES, ELSEWHERE, SOLVERS
 
 FOLDER = Path(__file__).parent
 HELP_WIDTH = 100  # characters
+COMMON = ("--debug", "--force", "--json", "--quiet", "--scheduler", "--verbose", "-q", "-v")
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -73,14 +75,32 @@ def with_tables(text: str) -> str:
     )
 
 
-def helps(command: Any, context: Any) -> Iterator[tuple[str, str]]:
-    """Yield the full name and the help of each command that does something, in the order of the command line."""
+def commands(command: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each command that does something, with its context, in the order of the command line."""
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
-            yield from helps(below, below.context_class(below, context, name, max_content_width=HELP_WIDTH))
+            yield from commands(below, below.context_class(below, context, name, max_content_width=HELP_WIDTH))
     else:
-        yield context.command_path, command.get_help(context)
+        yield command, context
+
+
+def helps(program: Any, context: Any) -> Iterator[tuple[str, str]]:
+    """Yield the full name and the help of each command, without the options that the page explains once for all."""
+    found = list(commands(program, context))
+    options = [parameter for command, _ in found for parameter in command.params if parameter.opts[-1] in COMMON]
+    usual = Counter((option.opts[-1], option.help) for option in options)
+    left_out = [option for option in options if usual[option.opts[-1], option.help] > len(found) // 2]
+    for command, below in found:
+        mine = [option for option in command.params if option in left_out]
+        for option in mine:
+            option.hidden = True
+        command.add_help_option = False
+        said = command.get_help(below)
+        for option in mine:  # the commands are those of the process, whose --help shows all
+            option.hidden = False
+        command.add_help_option = True
+        yield below.command_path, said
 
 
 def with_commands(text: str) -> str:
