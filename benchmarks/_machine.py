@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import platform
 import resource
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -43,24 +40,20 @@ def machine() -> str:
     return f"{python}\nvisionnmf {__version__}, commit {commit()}; {packages}"
 
 
-def timed(function: Callable[[], object], repeats: int = 5) -> tuple[float, float, float]:
-    """Return the least, the median and the greatest of several wall times in seconds; call once before to warm up."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds), statistics.median(seconds), max(seconds)
-
-
 def peak_memory_mb() -> float:
     """Return the greatest resident size of this process so far, in MB."""
+    # the greatest size of `getrusage` is also that of the parent before it started this process
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    return _status("VmHWM:") or peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def resident_mb() -> float:
     """Return the resident size of this process, in MB; 0 where the system does not say."""
+    return _status("VmRSS:")
+
+
+def _status(word: str) -> float:
+    """Return a size that Linux reports of this process, in MB; 0 on other systems."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(word)), 0.0)

@@ -3,7 +3,6 @@
     python benchmarks/background.py                 the table (about two minutes)
     python benchmarks/background.py sensitivity     how the mean moves with each constant
     python benchmarks/background.py masks           filling and floor of the noise, chosen for each clip on the others
-    python benchmarks/background.py leaves          leaves before the sky, chosen for each clip on the others
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py small           all clips reduced to some tens of pixels
@@ -27,13 +26,12 @@ import contextlib
 import dataclasses
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
-from _leaves import CLIPS, leafy_clip
 from _main import main
 from numpy.typing import NDArray
 
@@ -210,16 +208,7 @@ CHOICES: dict[str, tuple[float, ...]] = {
     "mask.gap_evidence": (0.0, 0.5),
     "mask.hole": (0.0, 0.01),
 }
-LEAVES_CHOICES: dict[str, tuple[float, ...]] = {
-    "leaves.survives": (-1.0, 0.12, 0.16, 0.2),  # the first leaves the part out
-    "leaves.returns": (0.2, 0.25, 0.3),
-}
-LEAFY = range(0, CLIPS, 2)  # made clips that help to choose; the others report, in background_leaves.py
 MASKS_A_CLIP = 25  # evenly spaced
-
-
-def settings_of(choices: dict[str, tuple[float, ...]]) -> list[dict[str, float]]:
-    return [dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())]
 
 
 def default_of(name: str) -> float:
@@ -249,41 +238,22 @@ def scores_of(video: MaskedVideo, settings: list[dict[str, float]]) -> list[floa
 
 def masks() -> None:
     """Print F of each clip under the constants of `CHOICES` that are best in the mean of the other clips."""
-    left_out(CHOICES, (load_video_with_masks(name) for name in WITH_MASKS))
-
-
-def leaves() -> None:
-    """Print the same for the constants of leaves before the sky; made clips help to choose."""
-    made = (leafy_clip(seed) for seed in LEAFY)
-    left_out(LEAVES_CHOICES, itertools.chain((load_video_with_masks(name) for name in WITH_MASKS), made))
-
-
-def left_out(choices: dict[str, tuple[float, ...]], clips: Iterable[MaskedVideo]) -> None:
-    """Print F of each clip under the constants of `choices` that are best in the mean of the other clips."""
-    settings = settings_of(choices)
-    rows = [(clip.name, scores_of(clip, settings)) for clip in clips]
-    table = np.array([row for _, row in rows])
+    settings = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
+    table = np.array([scores_of(load_video_with_masks(name), settings) for name in WITH_MASKS])
     scores, default = table[:, :-1], table[:, -1]
-    print(f"\n| clip | without | defaults | left out | chosen on the others: {', '.join(choices)} |")
+    print(f"\n| clip | without | defaults | left out | chosen on the others: {', '.join(CHOICES)} |")
     print("| --- | --- | --- | --- | --- |")
     held_out = []
-    for row, (name, _) in enumerate(rows):
+    for row, name in enumerate(WITH_MASKS):
         best = int(np.argmax(np.delete(scores, row, axis=0).mean(axis=0).round(6)))
         held_out.append(scores[row, best])
         found = (scores[row, 0], default[row], held_out[-1])
         print(f"| {name} |", " | ".join(f"{score:.3f}" for score in found), f"| {label(settings[best])} |")
-    means = np.stack([scores[:, 0], default, held_out])
-    groups = [("mean", slice(None))]
-    if len(rows) > len(WITH_MASKS):
-        groups = [
-            ("mean of the real clips", slice(len(WITH_MASKS))),
-            ("mean of the made ones", slice(len(WITH_MASKS), None)),
-        ]
-    for title, group in groups:
-        print(f"| **{title}** |", " | ".join(f"**{mean:.4f}**" for mean in means[:, group].mean(axis=1)), "| |")
+    means = np.mean([scores[:, 0], default, held_out], axis=1)
+    print("| **mean** |", " | ".join(f"**{mean:.4f}**" for mean in means), "| |")
     print("\n| constant | mean F of the clips, the others at their defaults |\n| --- | --- |")
-    defaults = {name: default_of(name) for name in choices}
-    for name, values in choices.items():
+    defaults = {name: default_of(name) for name in CHOICES}
+    for name, values in CHOICES.items():
         cells = (f"{value:g}: {scores[:, settings.index(defaults | {name: value})].mean():.4f}" for value in values)
         print(f"| {name} (default {defaults[name]:g}) |", ", ".join(cells), "|")
 
@@ -408,7 +378,6 @@ def small() -> None:
 
 
 PARTS = {
-    "leaves": leaves,
     "live": live,
     "masks": masks,
     "table": table,
@@ -422,8 +391,6 @@ QUICK = {
     "WITH_MASKS": ["sbi_cavignal", "wallflower_camouflage"],
     "MASKS_A_CLIP": 3,
     "CHOICES": {"noise.lowest": (6.0, 3.0), "mask.gap": (0, 11)},
-    "LEAVES_CHOICES": {"leaves.survives": (-1.0, 0.16)},
-    "LEAFY": range(6, 7),
     "ROBUST": ["sbi_cavignal"],
     "SMALL": (40,),
     "SMALL_MASKS": 3,

@@ -8,6 +8,7 @@
 - ``lownoise``: five problems of an instrument with little noise, beside scikit-learn's default call.
 - ``peers``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
   reach the same objective.
+- ``sparse``: the default call for sparse data beside that for the same data in a dense array.
 
 One thread; processor seconds.
 """
@@ -40,6 +41,7 @@ LOW_NOISE_SHAPE = (2000, 156)
 SKLEARN = {"frobenius": "cd", "kullback-leibler": "mu", "itakura-saito": "mu"}
 PEER_ITERATIONS = 20000  # of scikit-learn to the same objective, at most
 PEER_SECONDS = 60.0
+COUNTS, TOPICS = (4000, 2000), 20  # shape and topics of the counts of `sparse`
 
 Array = Any
 
@@ -225,8 +227,27 @@ def peers() -> None:
         )
 
 
-PARTS = {"grid": grid, "lownoise": lownoise, "peers": peers}
+def sparse() -> None:
+    """Print iterations, seconds and objectives of default calls for sparse data, and for the same data in an array."""
+    print("\n| loss | solver: sparse, dense | iterations | s | objective, sparse / dense |")
+    print("| --- | --- | --- | --- | --- |")
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(COUNTS[1], 0.05), TOPICS)
+    counts = rng.poisson(60 * rng.dirichlet(np.full(TOPICS, 0.1), COUNTS[0]) @ topics).astype(float)
+    for loss in ("frobenius", "kullback-leibler", "manhattan"):
+        found = []
+        for X in (sp.csr_array(counts), counts):
+            run(NMF(TOPICS, loss=loss, random_state=0, max_iter=3, tol=0), X[:100], None)  # compiles
+            model = NMF(TOPICS, loss=loss, random_state=0)
+            found.append((*run(model, X, None)[:2], model))
+        (value, seconds, ours), (other, longer, dense) = found
+        solvers, n_iter = f"{ours.solver_}, {dense.solver_}", f"{ours.n_iter_}, {dense.n_iter_}"
+        print(f"| {loss} | {solvers} | {n_iter} | {seconds:.2f}, {longer:.2f} | {value / other:.4f} |", flush=True)
+
+
+PARTS = {"grid": grid, "lownoise": lownoise, "peers": peers, "sparse": sparse}
 QUICK = {
+    "COUNTS": (60, 40),
     "BUMP_NOISES": (),
     "NOISES": (),
     "LOW_NOISE": ((3, 0.01),),

@@ -9,7 +9,6 @@
     python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py groups ORL [SPLITS]     `cluster_faces` beside k-means; also DIGITS and MNIST
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
-    python benchmarks/faces.py pairs ORL [DRAWS]       pairs of images of unknown people: one person, or two
     python benchmarks/faces.py pictures ORL [DRAWS] [KNOWN]    photographs without a face, faces that are lost
     python benchmarks/faces.py occlusions ORL [SPLITS] sunglasses, scarves and foreign texture on the test images
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
@@ -38,8 +37,6 @@ from _occlusions import occluded
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
-from sklearn.metrics import roc_auc_score
-from sklearn.metrics.pairwise import cosine_distances
 
 from visionnmf import NMF
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
@@ -48,7 +45,6 @@ from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.clustering import whitened_codes
 from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows, read_probe
-from visionnmf.apps.faces.verification import PairSpace, distances_of_strangers
 from visionnmf.apps.reproduce.face_clusters import cluster_people
 from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
 from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1
@@ -61,7 +57,6 @@ FILES = {
 }  # fmt: skip
 FIRST = 2  # split
 SPLITS = 10
-PAIR_IMAGES = (1, 3, 6)
 JOBS = int(os.environ.get("JOBS", "2"))
 
 CONDITIONS = (
@@ -326,37 +321,6 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
     )
 
 
-def pairs(name: str = "ORL", draws: int = 0) -> None:
-    """Train on half of the people with 1, 3 or 6 images of each; print which pairs of images of the others pass."""
-    faces = load(name)
-    print(
-        "| set, images | area under the curve | of pixels | accepted: one person | two people |\n" + "| --- " * 5 + "|"
-    )
-    for n_images in PAIR_IMAGES:
-        found = []
-        for draw in range(FIRST, FIRST + (draws or SPLITS)):
-            rng = np.random.default_rng(draw)
-            known, unknown = np.array_split(rng.permutation(np.unique(faces.labels)), 2)
-            train, test = (
-                np.concatenate([rng.permutation(np.flatnonzero(faces.labels == person))[:most] for person in people])
-                for people, most in ((known, n_images), (unknown, 10))
-            )
-            rows = as_rows(faces.images)
-            recognizer = FaceRecognizer(image_shape=faces.images.shape[1:], random_state=draw)
-            recognizer.fit(rows[train], faces.labels[train])
-            gallery = recognizer.cleaned_, recognizer.labels_
-            threshold = np.quantile(distances_of_strangers(*gallery), recognizer.unknown_rate)
-            one, other = np.triu_indices(len(test), 1)
-            same = faces.labels[test][one] == faces.labels[test][other]
-            distances = PairSpace(*gallery).distances(recognizer.explain(rows[test]).cleaned)[one, other]
-            plain = cosine_distances(rows[test])[one, other]
-            passed = [100 * (distances[kind] <= threshold).mean() for kind in (same, ~same)]
-            found.append((roc_auc_score(same, -distances), roc_auc_score(same, -plain), *passed))
-        means, deviations = np.mean(found, axis=0), np.std(found, axis=0)
-        cells = [f"{mean:.3g} ± {deviation:.2g}" for mean, deviation in zip(means, deviations, strict=True)]
-        print(f"| {name}, {n_images} | " + " | ".join(cells) + " |", flush=True)
-
-
 def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
     """Train on half of the people, or some; print which photographs without a face are named, and who is lost."""
     faces = load(name)
@@ -534,7 +498,6 @@ PARTS = {
     "clusters": clusters,
     "groups": grouped,
     "strangers": strangers,
-    "pairs": pairs,
     "pictures": pictures,
     "occlusions": occlusions,
     "missing": missing,
@@ -555,7 +518,6 @@ QUICK = {
     "PEOPLE": 2,
     "ITERATIONS": 5,
     "MISSING": CONDITIONS[1:2],
-    "PAIR_IMAGES": (3,),
     "LARGE": 60,
     "COSTS": (("ORL", 3, 4),),
 }

@@ -176,7 +176,7 @@ def fits() -> None:
             model = NMF(rank(device), max_iter=400, random_state=0).fit(X)
             wait(device)
             whole = time.perf_counter() - begin
-            row(words, f"{whole:.1f} s, {model.n_iter_} iterations, optimality {model.optimality_:.2g}")
+            row(words, f"{whole:.1f} s, {model.n_iter_} iterations")
             if device == "cuda":
                 used = torch.cuda.max_memory_allocated() / 2**30
                 row("most memory in use; the data", f"{used:.1f} GiB; {X.nbytes / 2**30:.1f} GiB")

@@ -1,7 +1,7 @@
-"""Memory of what is long: clips that are taken apart, and a log that is followed for ever.
+"""Memory of what is long: clips that are taken apart, and a log on standard input without an end.
 
 ``python benchmarks/memory.py`` runs all but hour, ``python benchmarks/memory.py frames`` one part: frames (30000
-through ``BackgroundModel.apply``), follow (a million lines through ``masquerade score --follow``), and hour, which is
+through ``BackgroundModel.apply``), stdin (a million lines through ``masquerade score -``), and hour, which is
 to be asked for (``visionnmf background`` on an hour of 1920 by 1080, of 3600 frames or as many as are given). Linux
 only.
 """
@@ -145,8 +145,8 @@ def repeat_clip(source: Path, path: Path, times: int) -> None:
                         output.mux(packet)
 
 
-def follow() -> None:
-    """Measure what is resident in a process that follows a log of one user, and learns on from it."""
+def stdin() -> None:
+    """Measure what is resident in a process that reads commands of one user from standard input, and learns on."""
     rng = np.random.default_rng(0)
     words = [f"c{k}" for k in range(200)]
     shares = rng.dirichlet(np.full(200, 0.1))
@@ -154,38 +154,35 @@ def follow() -> None:
     def lines(n: int) -> str:
         return "\n".join(rng.choice(words, n, p=shares)) + "\n"
 
-    print(f"\n## masquerade score --follow, sessions of {SESSION} lines\n")
+    print(f"\n## masquerade score -, sessions of {SESSION} lines\n")
     print("| lines | resident, MB | growth |")
     print("| --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         log, model = Path(folder) / "ann.log", Path(folder) / "m.npz"
         log.write_text(lines(50 * SESSION))
         masquerade.train([str(log)], model)
-        command = [sys.executable, "-m", "visionnmf.apps.cli", "masquerade", "score", str(model), str(log)]
+        command = [sys.executable, "-m", "visionnmf.apps.cli", "masquerade", "score", str(model), "-", "--user", "ann"]
         with subprocess.Popen(
-            [*command, "--follow", "--json"], stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            [*command, "--json"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         ) as child:
-            assert child.stdout is not None
-            while not _at_end(child.pid, log):  # before that grows
-                time.sleep(0.1)
+            assert child.stdin is not None and child.stdout is not None
             written, first = 0, 0.0
             for mark in LINE_MARKS:
                 while written < mark:
-                    piece = min(mark - written, 10_000)
-                    with log.open("a") as file:
-                        file.write(lines(piece))
+                    piece = min(mark - written, 10 * SESSION)  # whose results fit into the pipe while this is written
+                    child.stdin.write(lines(piece))
+                    child.stdin.flush()
                     written += piece
-                    for _ in range(piece // SESSION - (written == piece)):  # the last session is still open
+                    for _ in range(piece // SESSION):
                         child.stdout.readline()
                 size = peak("VmRSS", child.pid)
                 first = first or size
                 print(f"| {mark} | {size:.1f} | {size / first - 1:+.1%} |", flush=True)
             child.kill()
-
-
-def _at_end(pid: int, log: Path) -> bool:
-    """Whether a process has a file open and stands at its end."""
-    return _position(pid, log) == log.stat().st_size
 
 
 def _position(pid: int, path: Path) -> int | None:
@@ -199,7 +196,7 @@ def _position(pid: int, path: Path) -> int | None:
 PARTS = {
     "frames": frames,
     "hour": hour,
-    "follow": follow,
+    "stdin": stdin,
 }
 QUICK = {
     "FRAME_MARKS": (20, 40),
@@ -210,5 +207,5 @@ QUICK = {
 }
 
 if __name__ == "__main__":
-    default = ["frames", "follow"]
+    default = ["frames", "stdin"]
     main(PARTS, globals(), QUICK, default=[*default, "hour"] if "--quick" in sys.argv else default)

@@ -2,8 +2,8 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-bar (paired differences from peers, on more sets), times (of fits), noise (a view that is nothing else), outlying (what
-`view_outliers` finds), words (Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3
+bar (paired differences from peers, on more sets), times (of fits), noise (a view that is nothing else), words
+(Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3
 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number of processes. Results of sets, robust,
 missing and bar are kept in OUT and an interrupted run goes on.
 """
@@ -35,8 +35,7 @@ from visionnmf.apps.multiview import Comparison, read_views
 from visionnmf.apps.multiview.classification import fit_classifier
 from visionnmf.apps.multiview.compared_methods import METHODS as COMPARED
 from visionnmf.apps.multiview.evaluation import evaluate_views, learnable, split_samples, summarise
-from visionnmf.apps.multiview.model_choice import choose_model, make_model
-from visionnmf.apps.multiview.view_model import Preparation, observed
+from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views
 from visionnmf.metrics import clustering_accuracy
@@ -46,7 +45,7 @@ Array = NDArray[Any]
 SETS = PUBLISHED
 BAR_RANK = 60
 METHODS = ("multiview", "joint", "pca", "concatenation")
-ROBUST = ("multiview", "multiview-all", "eucnmf-gs", "flss", "manhattan", "frobenius", "pca")
+ROBUST = ("multiview", "eucnmf-gs", "flss", "manhattan", "frobenius", "pca")
 RANKS = (20, 40, 60)
 SPLITS = 10
 FITS_A_RANK = 8  # of `clusters`
@@ -67,12 +66,7 @@ SIZES = ((50_000, 500),)  # samples, features of each of six views
 SPEED_RANK = 60
 NOISE_RANK = 20
 NOISE_WIDTHS = (60, 600)  # features
-MOST_TRAINED = 800  # samples of `noise` and `outlying`
-SPOILT: dict[str, Any] = {
-    "uniform": lambda X, rng: X.max() * rng.random(X.shape),
-    "shuffled": lambda X, rng: rng.permuted(X, axis=0),
-    "swapped": lambda X, rng: np.roll(X, len(X) // 2 + 1, axis=0),
-}
+MOST_TRAINED = 800  # samples of `noise`
 QUICK = {
     "RANKS": (4,),
     "SPLITS": 1,
@@ -153,8 +147,7 @@ def clusters(names: str | None = None, *, splits: int | None = None) -> None:
                 np.concatenate([labels[train], labels[test][kept]]),
             )
             count = len(np.unique(truth))
-            loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"
-            model = make_model(count, choose_model(preparation, before, loss=loss, random_state=seed))
+            model = MultiviewNMF(count, loss=default_loss(before), missing_values=np.nan)
             together = np.zeros((len(truth), len(truth)), np.float32)
             for rank in (max(2, min(60, multiple * count)) for multiple in (1, 2, 3)):
                 for start in range(seed, seed + FITS_A_RANK):
@@ -219,36 +212,6 @@ def noise(names: str | None = None, *, splits: int | None = None) -> None:
             f"| {name} | {loss} | {width} | {means} | {cost.mean():.1f} ± {error:.1f} | {found} | {len(scores)} |",
             flush=True,
         )
-
-
-def outlying(names: str | None = None, *, splits: int | None = None, loss: str = "frobenius") -> None:
-    """Print which views `view_outliers` leaves out, in %: of clean samples, and of a fifth of them that are spoilt.
-
-    One view of these is uniform noise up to its maximum, or each feature is shuffled, or the samples are (swapped).
-    Each figure is the mean over the views.
-    """
-    print("| set | clean, mean | clean, worst view | beside others | uniform | shuffled | swapped |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in _some(names):
-        clean, beside, found = [], [], {kind: [] for kind in SPOILT}
-        for seed in range(int(splits or SPLITS)):
-            rng, before = np.random.default_rng(seed), _halves(name, seed)[0]
-            model = MultiviewNMF(NOISE_RANK, loss=loss, view_outliers=3, max_iter=60, tol=1e-2, random_state=seed)
-            clean.append(_left_out(model, before).mean(axis=0))
-            for (kind, spoil), (v, (view, X)) in itertools.product(SPOILT.items(), enumerate(before.items())):
-                hit = rng.permutation(len(X)) < len(X) // 5
-                left = _left_out(model, {**before, view: np.where(hit[:, None], spoil(X, rng), X)})
-                found[kind].append(left[hit, v].mean())
-                beside.append(left[~hit].mean())
-        shares = [np.mean(clean), np.mean(clean, axis=0).max(), np.mean(beside), *map(np.mean, found.values())]
-        print(f"| {name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} |", flush=True)
-
-
-def _left_out(model: MultiviewNMF, views: dict[str, Array]) -> Array:
-    """Return which views of training samples a fit leaves out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(views).outlying_views_
 
 
 def _accuracy(model: MultiviewNMF, before: dict[str, Array], after: dict[str, Array], y: Array, truth: Array) -> float:
@@ -340,7 +303,6 @@ if __name__ == "__main__":
             "bar": bar,
             "times": times,
             "noise": noise,
-            "outlying": outlying,
             "words": words,
             "planted": planted,
             "speed": speed,

@@ -174,27 +174,24 @@ def check_proximal(record):
 def check_sparse(record):
     if record.sparse is None:
         return
-    rng, parameter = np.random.default_rng(2), 1.5 if record.beta == "parameter" else 0.0
+    rng = np.random.default_rng(2)
     X = sp.csr_array(np.where(rng.random((M, N)) < 0.4, rng.uniform(0.5, 2, (M, N)), 0))
     Wt, H = rng.uniform(0.2, 1, (2, M)), rng.uniform(0.2, 1, (2, N))
-    form, weights = record.sparse, [0.0, 1.0][: 1 + record.sparse.zeros]
+    form, weights = record.sparse, [0.0, 1.0]
     for weight in weights:
         counted = np.where(X.toarray() > 0, 1.0, weight)
-        dense = values(record, X.toarray() + (counted == 0), Wt.T @ H, parameter, counted).sum()
-        problem = Problem(X, Loss(record.name, parameter), zero_weight=weight)
+        dense = values(record, X.toarray() + (counted == 0), Wt.T @ H, 0.0, counted).sum()
+        problem = Problem(X, Loss(record.name), zero_weight=weight)
         assert problem.loss_value(Wt, H) == pytest.approx(dense)
     P, x = (Wt.T @ H)[X.toarray() > 0], X.data
     floor, none = np.full_like(x, 1e-9), np.zeros((1, len(x)))
-    there, sizes = (part[0] for part in record.derivative(x[None], P[None], 1.0, parameter, 0.0))
+    there, sizes = (part[0] for part in record.derivative(x[None], P[None], 1.0, 0.0, 0.0))
     absent = P if form.squared else 1.0
     for weight in weights:
-        deviation = form.deviation(x, P, floor, weight, parameter)
+        deviation = form.deviation(x, P, floor, weight, 0.0)
         np.testing.assert_allclose(deviation, there - weight * absent, atol=1e-12)
-    if not form.zeros:
-        sizes = record.derivative(x[None], x[None], 1.0, parameter, 0.0)[1][0]
-    np.testing.assert_allclose(form.derivative_scale(x, parameter), sizes if record.beta != 1.0 else np.ones_like(x))
-    if form.zeros:
-        np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if form.squared else P).sum())
+    np.testing.assert_allclose(form.derivative_scale(x, 0.0), sizes if record.beta != 1.0 else np.ones_like(x))
+    np.testing.assert_allclose(values(record, none, P[None], 0.0), (P**2 / 2 if form.squared else P).sum())
 
 
 def check_codes(record):

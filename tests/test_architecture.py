@@ -283,7 +283,6 @@ def test_waits_and_limits_do_not_depend_on_the_time_of_day():
     assert users == {
         "apps/cli/masquerade.py",  # --since 2h
         "apps/cluster.py",  # which files are results of this run
-        "apps/masquerade/event_formats.py",  # the date of an alarm
         "apps/masquerade/scoring.py",  # the date of lines without one
         "visionnmf/_jit.py",  # the age of a cache of kernels
     }

@@ -37,7 +37,6 @@ from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.faces.discriminants import Discriminant
-from visionnmf.apps.faces.kernel_machine import KernelMachine
 from visionnmf.apps.faces.mixture import Mixture
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
@@ -170,7 +169,6 @@ FITS = {
     ClassResidual: (X, PEOPLE),
     RobustResidual: (X, PEOPLE),
     Discriminant: (X, PEOPLE),
-    KernelMachine: (X, PEOPLE),
     Mixture: (X, PEOPLE),
     Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),

@@ -34,8 +34,7 @@ FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
 MASQUERADE_METHODS = ("scorer", "nmf", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
-SILENCE = 600.0  # seconds without a command that end a session of a log that is followed
-LOG_FORMATS = ("plain", "bash", "zsh", "acct", "audit", "csv", "jsonl")
+LOG_FORMATS = ("plain", "bash", "zsh", "fish", "numbered", "csv", "jsonl")
 
 RANDOM_STATE = 0
 
@@ -55,9 +54,8 @@ FEATURE_KINDS = ("gist", "dense-hue", "dense-sift", "lab")
 # visionnmf multiview
 VIEW_COMPONENTS = 20
 VIEW_SPARSITY = 0.1
-VIEW_OUTLIERS = 3.0  # robust standard deviations
 VIEW_PREPARATIONS = ("auto", "range", "rows", "none")
-VIEW_SCALES = ("energy", "noise", "none")
+VIEW_SCALES = ("energy", "none")
 
 # visionnmf faces
 FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched

@@ -186,59 +186,6 @@ def score_pixels(frame, background, scale, floor, shadow, score):  # type: ignor
         score[pixel] = np.sqrt(total * third) / noise
 
 
-# --- Camera shake ----------------------------------------------------------------------------------------------------
-
-
-@kernel(reassociate=True)
-def find_shift(frame, level, shift, steps, outlier, cap):  # type: ignore[no-untyped-def]
-    """Improve the displacement `shift` (x, y) of a frame against the scene by Gauss-Newton steps.
-
-    `frame` is a grey picture (height, width), and `level` the same of the scene with the rows, columns and gradients
-    (down, right) of the pixels that are used. The frame shows at ``p + shift`` what the scene shows at ``p``. Pixels
-    that differ by `outlier` grey levels count a quarter. After `steps` steps, returns the mean difference at the final
-    shift, weighted by the gradients and capped at `cap`, or `cap` if less than half of the gradients are in the frame.
-    """
-    scene, rows, columns, down, right = level
-    height, width = frame.shape
-    mean = 0.0
-    for step in range(steps + 1):
-        # (a b; b c) is the Gauss-Newton matrix and (e, f) its right side; `everything` sums all gradients, `total`
-        # those of pixels that the frame shows.
-        a = b = c = e = f = total = everything = mean = 0.0
-        for i in range(len(rows)):
-            everything += np.sqrt(right[i] * right[i] + down[i] * down[i])
-            y = rows[i] + shift[1]
-            x = columns[i] + shift[0]
-            if not (0 <= y < height - 1 and 0 <= x < width - 1):
-                continue
-            above, left = int(y), int(x)  # bilinear interpolation between four pixels of the frame
-            v, u = y - above, x - left
-            upper = frame[above, left] * (1 - u) + frame[above, left + 1] * u
-            lower = frame[above + 1, left] * (1 - u) + frame[above + 1, left + 1] * u
-            difference = upper * (1 - v) + lower * v - scene[rows[i], columns[i]]
-            gx, gy = right[i], down[i]
-            gradient = np.sqrt(gx * gx + gy * gy)
-            mean += gradient * min(abs(difference), cap)
-            total += gradient
-            # Weights of the Geman-McClure loss: a difference of `outlier` has a quarter of the full weight.
-            ratio = difference / outlier
-            weight = 1 / ((1 + ratio * ratio) * (1 + ratio * ratio))
-            a += weight * gx * gx
-            b += weight * gx * gy
-            c += weight * gy * gy
-            e += weight * gx * difference
-            f += weight * gy * difference
-        mean = mean / total if total > 0.5 * everything else cap  # less than half says nothing about the whole
-        if step < steps:
-            damping = 1e-3 * (a + c) + 1e-6  # keeps the matrix invertible: a scene of stripes shows only one direction
-            a += damping
-            c += damping
-            determinant = a * c - b * b
-            shift[0] -= (c * e - b * f) / determinant
-            shift[1] -= (a * f - b * e) / determinant
-    return mean
-
-
 # --- Dynamic background ----------------------------------------------------------------------------------------------
 
 
@@ -290,7 +237,7 @@ def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
     k, n_channels = len(clip.picks), clip.frames.shape[2]
     y, size = np.empty((k, n_channels), np.float32), np.empty(k, np.float32)
     for pixel in pixels:
-        _pixel_residuals(clip, clip.picks, pixel, y)
+        _pixel_residuals(clip, pixel, y)
         for i in range(k):
             square = np.float32(0)
             for c in range(n_channels):
@@ -302,43 +249,6 @@ def rank_residuals(clip, rank, pixels, usual):  # type: ignore[no-untyped-def]
                 j -= 1
             size[j] = square
         usual[pixel] = np.sqrt(size[rank])
-
-
-@kernel(allocates=True)
-def count_returns(clip, pixels, distances, parts, shares):  # type: ignore[no-untyped-def]
-    """Write to `shares` (2, m) how often m pixels, at the indices `pixels`, are not the scene, and how much comes back.
-
-    The first is the share of all n frames of the `clip` that differ from their background; see :class:`ModelledFrames`.
-    The second is the share of the frames that do so with a residual that is seen in each of some equal `parts` of the
-    clip. `distances` are root mean squares over channels in grey levels: within the first, two residuals are the same;
-    beyond the second, a frame differs.
-    """
-    n, _, n_channels = clip.frames.shape
-    near, far = np.float32(distances[0] ** 2 * n_channels), np.float32(distances[1] ** 2 * n_channels)
-    y, every = np.empty((n, n_channels), np.float32), np.arange(n)
-    for place, pixel in enumerate(pixels):
-        away = returned = 0
-        _pixel_residuals(clip, every, pixel, y)
-        for t in range(n):
-            total = np.float32(0)
-            for c in range(n_channels):
-                total += y[t, c] * y[t, c]
-            if total <= far:
-                continue
-            away += 1
-            seen = part = 0  # how many parts show this residual, of those that are searched
-            while seen == part and part < parts:
-                for i in range(part * n // parts, (part + 1) * n // parts):
-                    total = np.float32(0)
-                    for c in range(n_channels):
-                        total += (y[i, c] - y[t, c]) * (y[i, c] - y[t, c])
-                    if total <= near:
-                        seen += 1
-                        break
-                part += 1
-            returned += seen == parts
-        shares[0, place] = np.float32(away) / np.float32(n)
-        shares[1, place] = np.float32(returned) / np.float32(n)
 
 
 # --- Alternating modes -----------------------------------------------------------------------------------------------
@@ -410,7 +320,7 @@ def find_levels(clip, weights, rules, first, other, share, pixels):  # type: ign
     order = np.empty(k, np.int64)  # sorts `grey`
     level = np.empty(n_channels, np.float32)
     for at in range(len(pixels)):
-        _pixel_residuals(clip, clip.picks, pixels[at], y)
+        _pixel_residuals(clip, pixels[at], y)
         total = np.float32(0)  # weight of all samples
         present = np.float32(0)  # weight of those near the modelled background
         for i in range(k):
@@ -529,9 +439,9 @@ def _is_far(sample, away, apart):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _pixel_residuals(clip, picks, pixel, y):  # type: ignore[no-untyped-def]
-    """Write to `y` (k, n_channels) a pixel of the frames `picks` less its background, which is at most white."""
-    frames, _, H, codes = clip  # (n, n_pixels, n_channels), the picks, (r, n_pixels, n_channels) and (r, n)
+def _pixel_residuals(clip, pixel, y):  # type: ignore[no-untyped-def]
+    """Write to `y` (k, n_channels) a pixel of the picked frames less its background, which is at most white."""
+    frames, picks, H, codes = clip  # (n, n_pixels, n_channels), (k,), (r, n_pixels, n_channels) and (r, n)
     for i in range(len(picks)):
         t = picks[i]
         for c in range(y.shape[1]):

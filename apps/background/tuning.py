@@ -91,22 +91,20 @@ class MaskTuning:
 
 @dataclass(frozen=True)
 class CameraShakeTuning:
-    """Camera shake: registration of frames by Gauss-Newton steps."""
+    """Camera shake: registration of frames."""
 
-    levels: tuple[int, ...] = (4, 2, 1)  # reductions of the image pyramid, from coarse to fine
-    steps: int = 5  # Gauss-Newton steps a level
-    pixels: int = 3000  # with the strongest gradients, a level
-    margin: int = 8  # pixels at the border that are not used
-    strongest: float = 30.0  # grey levels a pixel: a gradient counts up to this
-    outlier: float = 8.0  # grey levels: a pixel that differs by as much has a quarter of the weight
-    cap: float = 30.0  # grey levels: differences count up to this when two shifts are compared
+    largest: int = 640  # pixels of the longer side of what is compared; larger pictures are reduced
+    neighbourhood: float = 4.0  # pixels: standard deviation; what differs from it is a detail
+    strongest: float = 8.0  # grey levels: stronger details count as much
+    negligible: float = 0.1  # pixels: smaller displacements count as none
+    margin: int = 8  # pixels at the border that are not compared
+    steps: int = 10  # of the last improvement, at most
+    cap: float = 40.0  # grey levels: larger differences count as much, and not in the last improvement
+    worth: float = 0.95  # of the difference: a shift that leaves more is not applied
     asked: int = 24  # frames that decide whether the camera shakes
     shakes: float = 0.3  # pixels: the median displacement above which it does
-    worth: float = 0.95  # of the difference: a shift that leaves more is not applied
-    dark: float = 16.0  # grey levels: darker pixels say little about illumination
-    thumbnail: int = 8  # reduction of the pictures that are compared for illumination; shake hardly moves them
-    explained: float = 0.2  # of the difference at gradients: shifts that explain less are no shake
-    halves: float = 0.65  # of the displacement: where two halves of the picture differ by more, it is no shake
+    explained: float = 0.15  # of the difference at contours: shifts that explain less are no shake
+    halves: float = 0.7  # of the displacement: where two halves of the picture differ by more, it is no shake
     least_half: float = 0.1  # of the squared gradients: a half of the picture with fewer says nothing
     fewest_frames: int = 8
     smallest: int = 48  # pixels of the shorter side
@@ -142,31 +140,6 @@ class DynamicBackgroundTuning:
     typical: float = 2.0  # times the median of the smoothed residual: its noise
     least: float = 6.0  # grey levels: the least that this noise becomes
     block_pixels: int = 4096  # pixels a thread works on at a time; has no effect on results
-
-
-@dataclass(frozen=True)
-class LeavesTuning:
-    """Leaves before the sky: dynamic background whose differences have one sign, sought on a coarse grid."""
-
-    fewest_frames: int = 25  # of which each part has five
-    grid: int = 160  # pixels: the grid's width, or half of the picture's
-    smoothing: float = 2.6  # pixels of the grid: standard deviation, of residuals that are smoothed already
-    cap: float = 40.0  # grey levels: larger smoothed residuals count as much
-    energy: float = 4.0  # squared grey levels, of rounding
-    neighbourhood: int = 9  # pixels of the grid, of the means of the energies and of the shares
-    survives: float = 0.16  # share of the energy that survives smoothing, below which the scene moves in place
-    survives_range: float = 0.05  # how far below it that is certain
-    away: float = 20.0  # grey levels: what differs by more is not the scene
-    often: float = 0.02  # of the frames: what differs less often does not alternate
-    often_range: float = 0.03  # how far above it that is certain
-    radius: float = 18.0  # grey levels within which two colours are one
-    parts: int = 5  # of the clip, in each of which a colour must be seen
-    returns: float = 0.25  # share, of what is not the scene, of colours that come back: above it the scene alternates
-    returns_range: float = 0.1  # how far above it that is certain
-    persistence: float = 0.15  # median over mean of the energies of the frames: below it something passes at times
-    persistence_range: float = 0.1  # how far above it that is certain
-    feather: int = 5  # pixels of the grid, of the border of the result
-    block_pixels: int = 512  # pixels a thread works on at a time; has no effect on results
 
 
 @dataclass(frozen=True)
@@ -236,7 +209,6 @@ class Tuning:
     mask: MaskTuning = MaskTuning()
     camera_shake: CameraShakeTuning = CameraShakeTuning()
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
-    leaves: LeavesTuning = LeavesTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
     online: OnlineTuning = OnlineTuning()
     baselines: BaselineTuning = BaselineTuning()

@@ -1,4 +1,4 @@
-"""``visionnmf faces``: train, identify, verify, add, cluster, shadows, evaluate."""
+"""``visionnmf faces``: train, identify, add, cluster, shadows, evaluate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ def _faces() -> None:
     Examples:
       visionnmf faces train people/ --model people.npz
       visionnmf faces identify people.npz visitor.jpg
-      visionnmf faces verify people.npz passport.jpg visitor.jpg
       visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
       visionnmf faces cluster photographs/ --clusters 12
       visionnmf faces shadows ada/ --out results
@@ -50,7 +49,6 @@ Faces = Annotated[
 ]
 Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model that train has written.")]
 Pictures = Annotated[Path | None, Option("Folder for pictures of what was judged corrupted.", metavar="DIR")]
-Threshold = Annotated[float | None, Option("Distance beyond which a face is unknown.", metavar="D", low=0, high=10)]
 
 
 @command.command("train")
@@ -148,30 +146,6 @@ def identify(
             looked = f"{len(reports)} {'image' if len(reports) == 1 else 'images'}"
             faces_named = f"{named} {'face' if named == 1 else 'faces'}"
             say(f"{looked}: {faces_named} of known people, {unknown} of nobody known{ending}")
-
-
-@command.command("verify")
-def verify(
-    model: Model,
-    first: Annotated[str, typer.Argument(metavar="A", help="An image.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another image.")],
-    threshold: Annotated[
-        float | None, Option("Distance between images of different people.", metavar="D", low=0, high=2)
-    ] = None,
-) -> None:
-    """Decide whether two images show one person, known to the model or not.
-
-    \b
-    Example:
-      visionnmf faces verify people.npz passport.jpg visitor.jpg
-    """
-    with running() as run:
-        check_exists(model)
-        from visionnmf.apps import faces
-
-        with run.progress(f"{Path(first).name} and {Path(second).name}", rate_of="") as bar:
-            report = faces.verify(faces.load(model), first, second, threshold=threshold, progress=bar)
-        run.report(report)
 
 
 @command.command("add")

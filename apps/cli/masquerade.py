@@ -17,7 +17,6 @@ from visionnmf import choices
 from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
     DetectorComparison,
-    Following,
     Judging,
     LogSource,
     ScorerSettings,
@@ -34,7 +33,6 @@ from .signals import until_signal
 if TYPE_CHECKING:
     from visionnmf.apps.masquerade import SessionResult
 
-MAX_KEY_BYTES = 1 << 16  # of a key file
 MAX_COUNTED_USERS = 100_000
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -50,9 +48,6 @@ def _masquerade() -> None:
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade evaluate histories/*
     """
-
-
-KeyFile = Annotated[Path | None, Option("A file with the key for hashed commands.", metavar="FILE")]
 
 
 def _moment(text: str) -> float:
@@ -76,9 +71,6 @@ class ScoreOutput:
         Option("Print sessions that end later: 2026-03-01, 2026-03-01T12:00, 36h, 7d.", metavar="TIME", parse=_moment),
     ] = None
     top: Annotated[int | None, Option("Print the N highest scores, at the end.", metavar="N", low=1)] = None
-    form: Annotated[
-        str | None, Option("Lines for other programs.", flag="--as", metavar="FORM", choices=("json", "ecs", "cef"))
-    ] = None
     fail_on_alarm: Annotated[bool, Option("Exit with code 3 if there is an alarm.")] = False
     keep: Annotated[bool, Option("At the end, write what was learnt to the model file.")] = False
 
@@ -91,7 +83,6 @@ def train(
     cutting: SessionCutting,
     source: LogSource,
     scorer: ScorerSettings,
-    key_file: KeyFile = None,
     jobs: Processes = 1,
     force: Force = False,
 ) -> None:
@@ -113,7 +104,6 @@ def train(
             cutting=cutting,
             source=source,
             scorer=scorer,
-            key=_key(key_file),
             n_jobs=jobs,
             force=force,
         )
@@ -128,12 +118,10 @@ def score(
         list[str], typer.Argument(metavar="LOG...", help="Logs or patterns, oldest first; - is standard input.")
     ],
     judging: Judging,
-    following: Following,
     source: LogSource,
     output: ScoreOutput,
-    key_file: KeyFile = None,
     jobs: Processes = 1,
-    json_: Annotated[bool, Option("Print one JSON object for each session: --as json.")] = False,
+    json_: Annotated[bool, Option("Print one JSON object for each session.")] = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
@@ -142,29 +130,26 @@ def score(
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade score users.npz today.log --alarms-only --since 24h --fail-on-alarm
       visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
-      visionnmf masquerade score users.npz /var/log/audit/audit.log --follow --as ecs
-      journalctl -f -o cat | visionnmf masquerade score users.npz -
+      tail -F today.log | visionnmf masquerade score users.npz - --user ann --json
     """
-    live = following.follow or "-" in logs
+    live = "-" in logs
     if output.top is not None and live:
-        raise typer.BadParameter("--top and --follow exclude each other")
+        raise typer.BadParameter("--top and standard input exclude each other")
     if live and is_shared(jobs, jobs):  # among several processes (--jobs), or workers of a cluster (--scheduler)
         option = "--jobs" if jobs > 1 else "--scheduler"
-        raise typer.BadParameter(f"{option} and --follow exclude each other, as do {option} and standard input")
-    with running(json_ or output.form is not None) as run:
-        if not following.follow:  # a log that is followed is waited for
-            check_exists(*logs)
+        raise typer.BadParameter(f"{option} and standard input exclude each other")
+    with running(json_) as run:
+        check_exists(*logs)
         check_exists(model)
         from visionnmf.apps import masquerade
 
-        known = masquerade.load(model, key=_key(key_file))
+        known = masquerade.load(model)
         printer = _ResultPrinter(run, output)
         with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
                 known,
                 expanded(logs),
                 judging=judging,
-                following=following,
                 source=source,
                 stop=ending,
                 on_error=run.fail,
@@ -186,9 +171,9 @@ class _ResultPrinter:
     def __init__(self, run: Run, output: ScoreOutput) -> None:
         """Begin without results of scored sessions."""
         self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
-        self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session that has ended
+        self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session
         self.users: set[str] = set()  # whose sessions came
-        self.alarms = 0  # sessions with the verdict "alarm", those that still grow included
+        self.alarms = 0  # sessions with the verdict "alarm"
         # With --top, a heap of the highest scores: score, number of sessions counted when it came, result.
         self.highest: list[tuple[float, int, SessionResult]] = []
 
@@ -197,15 +182,14 @@ class _ResultPrinter:
         self.run.tally.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
-        if not result.growing:  # a session that still grows is counted when it has ended
-            self.verdicts[result.verdict] += 1
+        self.verdicts[result.verdict] += 1
         self.alarms += result.verdict == "alarm"
         if len(self.users) < MAX_COUNTED_USERS:  # a log can name any number of users, and memory is limited
             self.users.add(result.user)
         if self.output.alarms_only and result.verdict != "alarm":
             return
         if self.output.top is None:
-            self._print(result)
+            self.run.row(result)
         elif result.score is not None:
             # keep the `top` highest scores; the number of sessions so far orders those that are equal
             heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
@@ -217,7 +201,7 @@ class _ResultPrinter:
         # `highest` has a score, the number of the session and the result; `verdicts` counts how often each verdict
         # came.
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
-            self._print(result)
+            self.run.row(result)
         self.highest.clear()
         if not self.verdicts:
             return
@@ -226,15 +210,6 @@ class _ResultPrinter:
         sessions = f"{n} session{'s' if n != 1 else ''}"
         users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
         self.run.remark(f"{sessions} of {users}: {counts}")
-
-    def _print(self, result: SessionResult) -> None:
-        """Print a session in the form that --as asks for; JSON objects and text are rows of the run."""
-        from visionnmf.apps.masquerade.event_formats import to_cef, to_ecs
-
-        if self.output.form in ("cef", "ecs"):
-            self.run.line(to_cef(result) if self.output.form == "cef" else to_ecs(result))
-        else:
-            self.run.row(result)
 
 
 @command.command("evaluate")
@@ -274,18 +249,3 @@ def evaluate(
                 progress=progress,
             )
         run.report(report)
-
-
-def _key(path: Path | None) -> str | None:
-    """Return the key in a file, without white space around it; None if no file is given."""
-    from visionnmf.exceptions import UnreadableError
-    from visionnmf.io import regular_file
-
-    if path is None:
-        return None
-    if regular_file(path, "key").stat().st_size > MAX_KEY_BYTES:
-        raise UnreadableError(f"{path}: cannot be read as a key (it has more than {MAX_KEY_BYTES} bytes)")
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"{path}: cannot be read as a key ({error})") from error

@@ -139,9 +139,8 @@ def evaluate(
     \b
     Methods:
       multiview             MultiviewNMF
-      multiview-all         MultiviewNMF that leaves no view out
       multiview-constraint  its constraint form (equation 40 of Guan et al. 2012)
-      multiview-frobenius   MultiviewNMF by least squares that leaves no view out
+      multiview-frobenius   MultiviewNMF by least squares
       eucnmf-gs             NMF with group sparsity (Kim et al. 2012, equation 64 of Guan et al. 2012)
       flss                  factorised latent spaces with structured sparsity (Jia et al. 2010)
       manhattan             Manhattan NMF of the views side by side

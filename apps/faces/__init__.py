@@ -5,7 +5,7 @@
 :func:`cluster_faces`                 group images by person, without names
 :func:`remove_shadows`                images of one person under different light: the face, and its shadows
 :func:`train`, :func:`add_person`     from a folder of images to a model file; a further person in a model file
-:func:`identify`, :func:`verify`      who is on an image; whether two images show one person
+:func:`identify`                      who is on an image
 :func:`cluster`, :func:`unshadow`     a folder of images in groups; the images of a folder without shadows
 :func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle

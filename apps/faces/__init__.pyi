@@ -20,4 +20,3 @@ from .training import (
     add_person as add_person,
     train as train,
 )
-from .verification import VerificationReport as VerificationReport, Verifier as Verifier, verify as verify

@@ -15,12 +15,11 @@ from . import cleaning
 from .classifiers import ClassResidual, Labels, Nearest, relative_distances
 from .comparison import Comparison
 from .discriminants import Discriminant
-from .kernel_machine import KernelMachine
-from .mixture import ALONE, MIXTURES, PARTS, WITHOUT_DISCRIMINANTS, Weights, mixed
+from .mixture import MIXTURES, Weights, mixed
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
-Classifier = ClassResidual | Discriminant | KernelMachine | Nearest
+Classifier = ClassResidual | Discriminant | Nearest
 
 FOLDS = 5
 MOST_CHOOSING = 500  # images by which a search for missing pixels, a limit of cleaning and a mixture are chosen
@@ -79,17 +78,13 @@ def limit_scores(
 
     The `images`, their `reconstructions` by the model and the mask of `missing` pixels are (n_images, n_pixels).
     `limits` has what :func:`.cleaning.pull_limit` returns, by the number of standard deviations. The model is not
-    fitted again: only the classifiers are, to the cleaned images without one fold at a time. Rules that are slow are
-    judged by residuals alone, and the rule "auto" by the best mixture without discriminants.
+    fitted again: only the classifiers are, to the cleaned images without one fold at a time. Rules that are slow and
+    the rule "auto" are judged by residuals alone.
     """
     scores = {}
     for outliers, limit in limits.items():
         features = comparison.features(cleaning.winsorise(images, reconstructions, limit, missing))
-        found = dict.fromkeys(PARTS, left_out(comparison.classifier(choosing=True), features, people))
-        if comparison.rule == "auto":
-            found["kernel"] = left_out(KernelMachine(), features, people)
-        mixtures = WITHOUT_DISCRIMINANTS if comparison.rule == "auto" else (ALONE,)
-        scores[outliers] = max(probability(mixed(found.values(), weights), people) for weights in mixtures)
+        scores[outliers] = probability(left_out(comparison.classifier(choosing=True), features, people), people)
     return scores
 
 
@@ -98,7 +93,7 @@ def mixture_scores(images: Array, people: Labels) -> dict[Weights, float]:
 
     `images` are (n_images, n_pixels), and `people` (n_images,) says who is on them.
     """
-    classifiers = ClassResidual(adaptive=True), Discriminant(), KernelMachine()
+    classifiers = ClassResidual(adaptive=True), Discriminant()
     found = [left_out(one, images, people) for one in classifiers]
     return {weights: probability(mixed(found, weights), people) for weights in MIXTURES}
 
@@ -118,7 +113,7 @@ def left_out(classifier: Classifier, features: Array, people: Labels) -> Array:
 
 def _fitted(classifier: Classifier, features: Array, people: Labels, folds: list[Labels]) -> Iterator[Classifier]:
     """Yield for each fold a classifier fitted without it."""
-    if isinstance(classifier, ClassResidual | KernelMachine):  # they multiply images once for all folds
+    if isinstance(classifier, ClassResidual):  # it multiplies images once for all folds
         yield from classifier.folds(features, people, folds)
         return
     for new in folds:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -38,8 +37,6 @@ FEW = "y has (one person|two people)"
 SHARED = "X has the same image of two people"
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
-LIT = 0.2  # of white; only if the training images are that bright, new ones of at most 2 are doubted
-TWICE = 2.0 / 255  # white is 1, and images up to this were probably divided by 255 twice
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
 
 
@@ -272,39 +269,6 @@ def white_of(brightest: float) -> float:
     return next((white for white in WHITES if brightest <= ABOVE * white), WHITES[-1])
 
 
-def check_one_scale(images: Array, white: float) -> None:
-    """Raise ParameterError if some training images have another value of white than others; warn of darkness.
-
-    `white` is that of the brightest image. If that one is bright, images of fractions up to 2 are probably in units in
-    which white is 1. The warning is for images that were probably divided by 255 twice.
-    """
-    largest = images.max(axis=1, initial=0)
-    # Images of fractions have values up to about 1 (at most ABOVE), and up to about 1 / 255 (at most TWICE) if they
-    # were divided by 255 twice. `_division_to_undo` tells from their largest value whether they must be multiplied by
-    # 255 to undo that, or by 1. Beyond the share LIT of white, the brightest image is bright enough to tell.
-    brightest, small = float(largest.max(initial=0)), (largest > 0) & (largest <= ABOVE)
-    if brightest > LIT * white > ABOVE:  # bright enough to tell, and white is 255 or 65535
-        for number in np.flatnonzero(small & (images % 1 > 0).any(axis=1))[:1]:
-            raise ParameterError(
-                f"X must have images of one unit of grey values; got values up to {largest[number]:.3g} in image "
-                f"{number}, and up to {brightest:g} in others; multiply all images of that unit by "
-                f"{white * _division_to_undo(float(largest[number])):g}"
-            )
-    if 0 < brightest <= TWICE and images.shape[1] >= FEW_PIXELS:
-        warnings.warn(
-            f"X has grey values up to {brightest:.3g} only, and white is {white:g}; if X was divided by 255 twice, "
-            "multiply X by 255",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _division_to_undo(largest: float) -> float:
-    """Return by what images in fractions up to `largest` were divided once too often: 255, or 1 if by nothing."""
-    # Fractions are near 1 in bright places; values up to TWICE, about 1 / 255, come from dividing by 255 twice.
-    return 255.0 if largest <= TWICE else 1.0
-
-
 def check_weights_of_images(sample_weight: Any) -> None:
     """Raise ParameterError for weights of images with more than one axis, which are probably a mask of pixels."""
     shape = np.shape(sample_weight) if hasattr(sample_weight, "shape") else ()
@@ -315,43 +279,11 @@ def check_weights_of_images(sample_weight: Any) -> None:
         )
 
 
-def check_scale(images: Array, white: float, brightest: float) -> None:
-    """Raise ParameterError if new images have another value of white than the training images; warn if they seem to.
-
-    New images that are too dark may also show a dark scene, unless their values are fractions. `white` and `brightest`
-    are the value of white and the largest value of the training images.
-    """
-    # Values up to ABOVE times white may come from scaling images. Those up to TWICE, about 1 / 255, were probably
-    # divided by 255 twice: for them `_division_to_undo` returns 255, otherwise 1. Beyond the share LIT of white,
-    # training images are bright enough to compare with.
+def check_scale(images: Array, white: float) -> None:
+    """Raise ParameterError if new images are brighter than twice the value of `white` of the training images."""
     largest = float(images.max(initial=0))
     if largest > ABOVE * white and white != WHITES[-1]:  # no larger white is known than the last, 65535
         raise ParameterError(
             f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
             f"{white:g} / {white_of(largest):g}"
         )
-    if 0 < largest <= TWICE and brightest > LIT * white == LIT:  # white is 1, and the training images are bright
-        warnings.warn(
-            f"X has grey values up to {largest:.3g}, and the training images up to {brightest:.3g}; if X was divided "
-            "by 255 twice, multiply X by 255",
-            UserWarning,
-            stacklevel=4,
-        )
-    # white is 255 or 65535, the training images are bright, and the new ones are fractions up to 2
-    if 0 < largest <= ABOVE and brightest > LIT * white > ABOVE and (images % 1).any():
-        warnings.warn(
-            f"X has grey values up to {largest:.3g}, and in the training images white is {white:g}; if white is "
-            f"{1 / _division_to_undo(largest):.3g} in X, multiply X by {white * _division_to_undo(largest):g}",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def named_alike(names: Iterable[Any]) -> tuple[str, str] | None:
-    """Return two names that differ in case or in blanks around them only, or None if there are none."""
-    seen: dict[str, str] = {}
-    for name in names:
-        before = seen.setdefault(str(name).strip().casefold(), str(name))
-        if before != str(name):
-            return before, str(name)
-    return None

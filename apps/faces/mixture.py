@@ -1,10 +1,9 @@
-"""The mixture of three distances of an image from each person, with the weights that training images choose."""
+"""The mixture of two distances of an image from each person, with the weights that training images choose."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,52 +15,42 @@ from visionnmf.exceptions import ParameterError
 
 from .classifiers import ClassResidual, Labels, relative_distances
 from .discriminants import Discriminant
-from .kernel_machine import KernelMachine
 
 Array = NDArray[Any]
-Part = ClassResidual | Discriminant | KernelMachine
+Part = ClassResidual | Discriminant
 
 
 class Weights(NamedTuple):
-    """The exponents of the three distances in their product; they are 0 to 1, and their sum is 1."""
+    """The exponents of the two distances in their product; they are 0 to 1, and their sum is 1."""
 
     residual: float = 1.0  # class residuals
     discriminant: float = 0.0  # linear discriminants
-    kernel: float = 0.0  # a kernel machine
 
 
-PARTS = ("residual", "discriminant", "kernel")  # the names of the weights
+PARTS = ("residual", "discriminant")  # the names of the weights
 ALONE = Weights()
 # Cross-validation chooses among these, a grid set on splits 0 and 1 of ORL, Extended Yale B, MNIST and digits.
-WITHOUT_DISCRIMINANTS = tuple(Weights(1 - kernel, 0.0, kernel) for kernel in (0.0, 0.2, 0.5, 1.0))
-MIXTURES = (  # of several that serve equally well the first is taken
-    *(
-        Weights((1 - kernel) * (1 - share), (1 - kernel) * share, kernel)
-        for kernel, share in product((0.0, 0.2, 0.5), (0.5, 0.3, 0.7, 1.0))
-    ),
-    *WITHOUT_DISCRIMINANTS,
-)
+MIXTURES = tuple(Weights(1 - share, share) for share in (0.5, 0.3, 0.7, 1.0, 0.0))  # of equals the first is taken
 
 
 class Mixture(BaseEstimator):
-    """The weighted geometric mean of the relative distances of up to three classifiers.
+    """The weighted geometric mean of the relative distances of :class:`.ClassResidual` and :class:`.Discriminant`.
 
-    They are :class:`.ClassResidual`, :class:`.Discriminant` and :class:`.KernelMachine`. A classifier without a weight
-    is not fitted, and one that has all the weight gives its distances as they are.
+    A classifier without a weight is not fitted, and one that has all the weight gives its distances as they are.
     """
 
     def __init__(self, weights: Weights = ALONE) -> None:
-        self.weights = weights  # of class residuals, linear discriminants and a kernel machine
+        self.weights = weights  # of class residuals and linear discriminants
 
     def fit(self, X: Array, y: Labels) -> Mixture:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
         if not isinstance(self.weights, Weights):
-            raise ParameterError(f"weights must be Weights of the three distances; got {shown(self.weights)}")
+            raise ParameterError(f"weights must be Weights of the two distances; got {shown(self.weights)}")
         for name, weight in zip(PARTS, self.weights, strict=True):
             check_number(weight, name, 0, 1)
         if not math.isclose(sum(self.weights), 1, abs_tol=1e-6):
             raise ParameterError(f"weights must sum to 1; got {shown(tuple(self.weights))}")
-        parts: tuple[Part, ...] = ClassResidual(adaptive=True), Discriminant(), KernelMachine()
+        parts: tuple[Part, ...] = ClassResidual(adaptive=True), Discriminant()
         self.parts_: list[Part] = [part for part, weight in zip(parts, self.weights, strict=True) if weight > 0]
         for part in self.parts_:
             part.fit(X, y)

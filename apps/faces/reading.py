@@ -114,9 +114,9 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
     return ProbeFaces(rows, [box for box, _ in found])
 
 
-def name_of(source: Source, name: str = "array") -> str:
-    """Return how a report calls an image: its path, or `name` for an array."""
-    return name if isinstance(source, np.ndarray) else str(source)
+def name_of(source: Source) -> str:
+    """Return how a report calls an image: its path, or "array"."""
+    return "array" if isinstance(source, np.ndarray) else str(source)
 
 
 def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, choosing, cleaning, doubts, input_checks, likeness
+from . import calibration, choosing, cleaning, input_checks, likeness
 from .classifiers import relative_distance, relative_distances
 from .cleaning import Decomposition
 from .comparison import Comparison
@@ -59,8 +59,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ==================  ==========================================  ==================================================
     rule                features                                    distance
     ==================  ==========================================  ==================================================
-    "auto"              the cleaned images                          "residual", mixed with those of linear
-                                                                    discriminants and of a kernel machine
+    "auto"              the cleaned images                          "residual", mixed with that of linear
+                                                                    discriminants
     "residual"          the cleaned images                          what a person's images leave unexplained
                                                                     (Zhang et al.); noisier probes get a larger ridge
     "occluded"          images; only the gallery is cleaned         visible pixels left unexplained (Deng et al.)
@@ -79,7 +79,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
         stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
     rule : {"auto", "residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="auto"
-        The features and the distance; see the table. With "auto" the mixture of the three distances is chosen by
+        The features and the distance; see the table. With "auto" the mixture of the two distances is chosen by
         cross-validation on the training images.
     n_components : int, default=100
         Of the default model; superfluous components shrink to zero.
@@ -114,8 +114,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
     missing_, outliers_, mixture_ : str, float, Weights
-        What was chosen, or given. The weights of the mixture are those of class residuals, linear discriminants and
-        the kernel machine; with rules other than "auto" the first is 1.
+        What was chosen, or given. The weights of the mixture are those of class residuals and linear discriminants;
+        with rules other than "auto" the first is 1.
     missing_scores_, outliers_scores_, mixture_scores_ : dict
         How probable the right person is, by each choice, on training images that were left out: the geometric mean of
         their probabilities, 0 to 1. Empty if there was nothing to choose.
@@ -237,7 +237,6 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.classes_, people = np.unique(labels, return_inverse=True)
         self.brightest_ = float(data.max(initial=0))  # the largest grey value
         self.white_ = input_checks.white_of(self.brightest_)  # the value of white in these units: 1, 255 or 65535
-        input_checks.check_one_scale(data, self.white_)
         self.background_ = math.nan  # the value of an even background; NaN if there is none
         if self.image_shape is not None:
             seen = cleaning.as_images(cleaning.hidden(data, given), self.image_shape)
@@ -418,8 +417,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Learn further people, or further images of known people, without training again.
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
-        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`. It
-        warns of images that seem to show no face or somebody else, as :func:`add_person` reports them.
+        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
 
         Returns
         -------
@@ -430,12 +428,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         input_checks.check_like_labels(labels, self.classes_)
-        empty = input_checks.warn_of_empty(data, missing, labels)
+        input_checks.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
-        if self.calibrate:  # otherwise no threshold tells whose image seems to be somebody else's
-            judged = self._identities(data, missing, parts, self.threshold_)
-            for doubt in doubts.doubts_of(judged, labels.tolist(), self.classes_.tolist(), skipped=empty):
-                warnings.warn(doubt, doubts.DoubtfulImageWarning, stacklevel=2)
         unlike, _ = self._unlikeness(data, missing, parts)  # how unlike the training images each is
         limits = dict(zip(self.classes_, self.unlike_, strict=True))  # of unlikeness, by person
         limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)  # `faceless_` is their least
@@ -525,7 +519,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # must stay that of fit
         input_checks.check_images(X, self.image_shape)
         data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
-        input_checks.check_scale(data, self.white_, self.brightest_)
+        input_checks.check_scale(data, self.white_)
         return data, given | self._find_missing(data, given, missing=self.missing_)
 
     def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:

@@ -94,7 +94,7 @@ RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecogni
 
 FILE = ModelFile(
     "visionnmf-faces",
-    version=12,
+    version=13,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

@@ -23,9 +23,8 @@ from visionnmf.io import check_outputs, check_outside, check_parents, output_fol
 from visionnmf.io.inputs import check_is_path
 
 from .calibration import CONFIDENCE, UNKNOWN_LEAST
-from .doubts import DoubtfulImageWarning, doubts_of, two_people
 from .figures import residual_picture
-from .input_checks import EMPTY, FEW, SHARED, empty_images, named_alike, shared_images
+from .input_checks import EMPTY, FEW, SHARED, empty_images, shared_images
 from .reading import as_rows, open_faces
 from .recognizer import FaceRecognizer
 from .settings import FaceReading, FaceTraining
@@ -173,9 +172,6 @@ def train(
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
     # Sentences about what may be wrong with the images, besides those that could not be read.
     notes = [*_shared_images(faces), *_empty_images(faces)]
-    alike = named_alike(faces.names)
-    if alike is not None:
-        notes.append(two_people(*alike))
     shape = (faces.images.shape[1], faces.images.shape[2])
     # Labels are positions among the names, from 1; if there are no names, the labels become names.
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
@@ -298,28 +294,22 @@ def add_person(
         )
     check_outputs([Path(out)], force, inputs=sources)
     known = loaded(model)
-    rows, used, skipped = [], [], []
+    rows, skipped = [], []
     for source in sources:
         try:
             rows.append(known.read(source).rows)
-            used.append(str(source))
         except MediaError as error:
             skipped.append(str(error))
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
     images = np.concatenate(rows)
     people = np.repeat(person, len(rows))
-    notes = doubts_of(
-        known.recognizer.identify(images), people.tolist(), known.recognizer.classes_.tolist(), names=used
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulImageWarning)  # the notes have the names of the files
-        # `add` replaces the arrays of the copy, and does not change those that it shares with the caller's model.
-        recognizer = copy.copy(known.recognizer).add(images, people)
+    # `add` replaces the arrays of the copy, and does not change those that it shares with the caller's model.
+    recognizer = copy.copy(known.recognizer).add(images, people)
     added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
     return AddedPersonReport(
         added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
-        notes=[*notes, note],
+        notes=[note],
     )  # fmt: skip

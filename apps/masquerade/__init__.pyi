@@ -6,7 +6,6 @@ from .session_cutter import Origin as Origin, Session as Session, sessions as se
 from .session_scorer import Reason as Reason, SessionScorer as SessionScorer
 from .settings import (
     DetectorComparison as DetectorComparison,
-    Following as Following,
     Judging as Judging,
     LogSource as LogSource,
     ScorerSettings as ScorerSettings,

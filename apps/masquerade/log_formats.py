@@ -4,8 +4,8 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
-``acct``       output of ``lastcomm``: command, flags, user, terminal, seconds, time
-``audit``      auditd's ``type=SYSCALL`` and ``type=EXECVE`` records; the user is AUID, else auid, else uid
+``fish``       history of fish, ``- cmd: command`` and ``  when: 1700000000``
+``numbered``   what ``history`` prints: a number before each command, perhaps also a date and a time
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
 =============  ======================================================================================================
@@ -19,60 +19,73 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import regular_file
-from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, file_lines, standard_input
+from visionnmf.io.text_lines import Line, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs, without_here_documents
+from .command_lines import clean, programs
+from .settings import LogSource
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
-FIRST_TIME = 94_694_400.0  # 1973: times before it come from logs without a year
-SERIALS_KEPT = 1000  # of auditd's events whose records may still come
+FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
-COMMAND_KEYS = ("command", "cmd", "comm", "process", "exe", "program", "action", "event")
-USER_KEYS = ("user", "username", "user_name", "login", "account", "auid", "uid")
-TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "date", "datetime", "epoch")
+COMMAND_KEYS = (
+    "command",
+    "cmd",
+    "commandline",
+    "processcommandline",
+    "comm",
+    "process",
+    "exe",
+    "program",
+    "action",
+    "event",
+)
+USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
+TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
+
+FEW_COMMANDS = 2  # that a history of EXAMINED_LINES or more cannot consist of
+ALIKE = 0.9  # share of the lines of a table that have as many separators as the first
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
-_ACCT = re.compile(r"(\S{1,32})\s+(?:[A-Z]{1,6}\s+)*(\S{1,64})\s+\S+\s+\d+\.\d+ secs (.{16})")
-# Repetitions are bounded, so that matching takes linear time.
-_AUDIT = re.compile(r"type=(\w+) msg=audit\((\d{1,12}(?:\.\d{1,9})?):(\d{1,20})\)")
-_AUDIT_PROGRAM = re.compile(r' a0=(?:"([^"]*)"|([0-9A-Fa-f]+))')
-_AUDIT_USERS = tuple(re.compile(p) for p in (r'\bAUID="([^"]+)"', r"\bauid=(\d+)", r'\bUID="([^"]+)"', r"\buid=(\d+)"))
-_NO_USER = frozenset({"unset", "4294967295", "-1"})
+_FISH = re.compile(r"- cmd: ")
+_FISH_TIME = re.compile(r"  when: (\d{1,11})\s*$")
+_FISH_ESCAPE = re.compile(r"\\([\\n])")
+_NUMBERED = re.compile(r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+)?(?=\S)")
 
 
 class Event(NamedTuple):
-    """One command: who ran it, its name, and when.
+    """One command: who ran it, its name, when, and where it was read.
 
     `command` is the program's name without folder, or the whole line. `time` is in seconds since 1970, UTC, and None if
-    the log has no times.
+    the log has no times. `source` is the log, `line` the number of the line in it, from 1, and `text` the line.
     """
 
     user: str
     command: str
     time: float | None
+    source: str = ""
+    line: int = 0
+    text: str = ""
 
 
 class _Found(NamedTuple):
-    """What a line says: a command line or a program's name, its user (or empty), and seconds since 1970 or None."""
+    """What a line says: a command line, its user (or empty), and seconds since 1970 or None."""
 
     text: str
     user: str = ""
     time: float | None = None
-    is_program: bool = False
 
 
 def read_events(
@@ -81,23 +94,23 @@ def read_events(
     format: str = "auto",
     user: str | None = None,
     whole_lines: bool = False,
-    place: CurrentLine | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[Event | None]:
     """Read the commands of a log.
 
     Parameters
     ----------
     source : str, Path or iterable of str
-        A file, ``-`` for standard input, or lines such as those of :func:`follow`, whose None is passed on.
+        A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"acct"``, ``"audit"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised
-        by the first 50 lines.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"fish"``, ``"numbered"``, ``"csv"``, ``"jsonl"``, or ``"auto"``:
+        recognised by the first 50 lines.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
         Take a whole command line as one symbol, instead of the names of the programs in it.
-    place : CurrentLine, optional
-        Follows the reader from line to line.
+    stop : callable or None, default=None
+        Called before each look at standard input; a true value ends the reading.
 
     Returns
     -------
@@ -107,7 +120,8 @@ def read_events(
     Raises
     ------
     UnreadableError
-        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column.
+        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column; or if its
+        format is to be recognised, and it seems to be a table or a log of another kind.
 
     Examples
     --------
@@ -116,12 +130,12 @@ def read_events(
     'ls'
     """
     check_choice(format, "format", ("auto", *choices.LOG_FORMATS))
-    name = "the log"
+    name, where = "the log", ""  # for messages, and for events
     lines: Iterator[Line]
     if isinstance(source, str) and source == STANDARD_INPUT:
-        name, lines = "standard input", standard_input()
+        name, where, lines = "standard input", source, standard_input(stop=stop)
     elif isinstance(source, str | Path):
-        name = str(source)
+        name = where = str(source)
         path = regular_file(source, "input log")
         check_is_text(path)
         user = user if user is not None else path.stem.lstrip(".")
@@ -129,71 +143,74 @@ def read_events(
     else:
         lines = iter(source)
     if format == "auto":
-        format, lines = _recognised(lines)
-    if format in ("plain", "bash"):
-        lines = without_here_documents(lines)
-    if place is not None:
-        # yields the same lines, and keeps `place` at the line that was yielded last
-        lines = place.watch(lines)
-    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines)
+        format, lines = _recognised(lines, name)
+    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where)
 
 
 def _events(
-    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool
+    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str
 ) -> Iterator[Event | None]:
     """Yield an event for each program of each line, or with `whole` for each command line.
 
     `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
-    among the lines means that a followed log has nothing new; it is passed on.
+    among the lines means that standard input has nothing new; it is passed on.
     """
+    number = 0
     for line in lines:
         if line is None:
             yield None
-        elif (found := read(line)) is not None:
+            continue
+        number += 1
+        if (found := read(line)) is not None:
             owner = clean(found.user) or user
-            names = [clean(found.text)] if found.is_program else programs(found.text, whole)
-            for program in names:
-                yield Event(owner, program, found.time)
+            for program in programs(found.text, whole):
+                yield Event(owner, program, found.time, source, number, line)
 
 
-def with_commands(events: Iterable[Event | None], name: str) -> Iterator[Event | None]:
-    """Pass on the events of a log, and raise UnreadableError at its end if there was none.
+def read_logs(
+    paths: Iterable[str],
+    source: LogSource,
+    *,
+    whole_lines: bool = False,
+    may_be_empty: bool = False,
+    on_error: Callable[[str], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Iterator[Event | None]:
+    """Yield the commands of some logs in turn, and None when standard input has nothing new; see :func:`read_events`.
 
-    None is no event: it stands for a moment in which a log that is followed has nothing new.
+    A log that cannot be read, or has no command although it must not be empty, is skipped, and `on_error` gets a
+    sentence. Without `on_error` the error is raised.
     """
-    some = False
-    for event in events:
-        some = some or event is not None
-        yield event
-    if not some:
-        raise UnreadableError(f"{name}: holds no command; check the format")
+    for path in paths:
+        empty = not may_be_empty
+        try:
+            for event in read_events(path, format=source.format, user=source.user, whole_lines=whole_lines, stop=stop):
+                empty = empty and event is None
+                yield event
+            if empty:
+                raise UnreadableError(f"{path}: holds no command; check the format")
+        except (MediaError, OSError) as error:
+            if on_error is None:
+                raise
+            on_error(str(error))
 
 
-def first_lines(path: str | Path, format: str = "auto") -> tuple[str, list[str]]:
-    """Return the format of a log that is followed from its end, and its header (only of ``csv``) as a list."""
-    # The format stays ``"auto"`` while the log has no lines. The header names the columns of all later lines.
-    try:
-        lines = list(islice(file_lines(Path(path)), EXAMINED_LINES))  # at most 50
-    except OSError:
-        return format, []
-    texts = [line for line in lines if line.strip()]
-    if texts and format == "auto":
-        format = _format_of(texts)
-    return format, texts[:1] if format == "csv" else []
-
-
-def _recognised(lines: Iterator[Line]) -> tuple[str, Iterator[Line]]:
-    """Return the format that the first lines have, and all lines."""
+def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
+    """Return the format that the first lines of the log `name` have, and all lines."""
     held: list[str] = []  # the lines that were read to guess the format, and are passed on as well
     n_texts = 0  # lines that are not empty
     for line in lines:
         if line is not None:
             held.append(line)
             n_texts += bool(line.strip())
-        # Enough lines were seen, or a followed log has nothing new (None) after at least one line.
+        # Enough lines were seen, or standard input has nothing new (None) after at least one line.
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
-    return _format_of([line for line in held if line.strip()]), chain(held, lines)
+    texts = [line for line in held if line is not None and line.strip()]
+    format = _format_of(texts)
+    if format == "plain":
+        _check_plain(texts, name)
+    return format, chain(held, lines)
 
 
 def _format_of(texts: list[str]) -> str:
@@ -206,20 +223,41 @@ def _format_of(texts: list[str]) -> str:
         return "plain"
     tests: dict[str, Callable[[str], object]] = {
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
-        "audit": _AUDIT.search,
         "zsh": _ZSH.match,
-        "acct": _ACCT.match,
+        "numbered": _NUMBERED.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
             return name
     if sum(bool(_BASH.match(line)) for line in texts) * 4 >= len(texts):
         return "bash"
+    if any(map(_FISH.match, texts)) and sum(bool(_FISH.match(line) or line.startswith("  ")) for line in texts) == len(
+        texts
+    ):
+        return "fish"
     try:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
         return "plain"
     return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
+
+
+def _check_plain(texts: list[str], name: str) -> None:
+    """Raise UnreadableError if the first lines of a log would be read as plain commands, but can hardly be commands."""
+    if len(texts) < EXAMINED_LINES:
+        return
+    cure = "if each line is a command nevertheless, say that the format is plain"
+    mark = _delimiter(texts[0])
+    alike = sum(line.count(mark) == texts[0].count(mark) for line in texts)
+    if texts[0].count(mark) and alike >= ALIKE * len(texts):
+        known = ", ".join(COMMAND_KEYS)
+        raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
+    found = [program for line in texts for program in programs(line, False)[:1]]
+    if len(set(found)) == len(found) or len(set(found)) <= FEW_COMMANDS:
+        what = "all different" if len(set(found)) == len(found) else f"only {' and '.join(sorted(set(found)))}"
+        raise UnreadableError(
+            f"{name}: no history of a known format: its first {len(found)} commands would be {what}; {cure}"
+        )
 
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
@@ -229,8 +267,8 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
         "zsh": _ZshReader(),
-        "acct": _read_acct,
-        "audit": _AuditReader(),
+        "fish": _FishReader(),
+        "numbered": _read_numbered,
         "csv": _CsvReader(name),
         "jsonl": _read_json,
     }
@@ -252,71 +290,51 @@ class _BashReader:
 
 
 class _ZshReader:
-    """Reads an extended zsh history, whose entries give the time before the command; continuation lines are skipped."""
+    """Reads an extended zsh history, whose entries give the time before the command."""
 
     def __init__(self) -> None:
-        self.goes_on = False  # true after a backslash at the end: the next line belongs to the same command
+        self.time: float | None = None  # of an entry that goes on in the next line, after a backslash
 
     def __call__(self, line: str) -> _Found | None:
-        """Read ``: SECONDS:DURATION;COMMAND``; None for a line that continues a command after a backslash."""
-        # `goes_on` is true if the previous line ended with a backslash, so that this line belongs to its command.
+        """Read ``: SECONDS:DURATION;COMMAND``, the next line of such an entry, or an entry without a time."""
         match = _ZSH.match(line)
-        begins = match is not None and not self.goes_on
-        self.goes_on = line.endswith("\\") and (match is not None or self.goes_on)
-        return _Found(line[match.end() :], time=float(match[1])) if match and begins else None
+        time = float(match[1]) if match else self.time
+        self.time = time if line.endswith("\\") else None
+        return _Found(line[match.end() if match else 0 :].rstrip("\\"), time=time)
 
 
-def _read_acct(line: str) -> _Found | None:
-    """Read a line of `lastcomm`: program, user, and a time without a year, put into a leap year before FIRST_TIME."""
-    # 1972 is that year, so these times tell only how far apart commands are.
-    # the groups of _ACCT are the program, the user and the time, such as "Mon Jan  1 12:00"
-    match = _ACCT.match(line)
-    if match is None:
-        return None
-    try:
-        time = datetime.strptime(f"1972 {match[3].strip()}", "%Y %a %b %d %H:%M").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        time = None
-    # a name, not a command line to be parsed
-    return _Found(match[1], match[2], time, is_program=True)
-
-
-class _AuditReader:
-    """Reads a log of the Linux audit daemon.
-
-    An execution has a SYSCALL record with the user and an EXECVE record with the program, which share a serial number.
-    Only the users of the latest SERIALS_KEPT numbers are remembered.
-    """
+class _FishReader:
+    """Reads a history of fish, in which the time comes after the command and before the files that it names."""
 
     def __init__(self) -> None:
-        self.owners: OrderedDict[str, str] = OrderedDict()  # by serial number, because records may be interleaved
+        self.command = ""  # the latest, whose time is still to come
 
     def __call__(self, line: str) -> _Found | None:
-        """Keep a SYSCALL record's user by its serial number; return an EXECVE record's program with that user."""
-        # `owners` has the users by serial number. The groups of _AUDIT are a record's type, its time in seconds, and
-        # its serial number.
-        match = _AUDIT.search(line)
-        if match and match[1] == "SYSCALL":
-            # the preferred field first; some of its values mean that there is no user
-            names = (found[1] for pattern in _AUDIT_USERS if (found := pattern.search(line)))
-            self.owners[match[3]] = clean(next((name for name in names if name not in _NO_USER), ""))
-            self.owners.move_to_end(match[3])
-            if len(self.owners) > SERIALS_KEPT:
-                self.owners.popitem(last=False)
-        elif match and match[1] == "EXECVE" and (program := _AUDIT_PROGRAM.search(line)):
-            name = program[1]
-            if name is None:  # names with unusual characters are written in hexadecimal
-                name = bytes.fromhex(program[2][: len(program[2]) // 2 * 2]).decode("utf-8", "replace")
-            name = name.rstrip("/").rsplit("/", 1)[-1]
-            if name:
-                return _Found(name, self.owners.get(match[3], ""), _seconds(match[2]), is_program=True)
+        """Keep a command until its time comes."""
+        if match := _FISH.match(line):
+            before, self.command = self.command, _FISH_ESCAPE.sub(_unescaped, line[match.end() :])
+            return _Found(before) if before else None
+        if (match := _FISH_TIME.match(line)) and self.command:
+            command, self.command = self.command, ""
+            return _Found(command, time=float(match[1]))
         return None
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Return what an escape of fish stands for: a backslash, or the end of a command before the next line."""
+    return ";" if found[1] == "n" else "\\"
+
+
+def _read_numbered(line: str) -> _Found | None:
+    """Read what ``history`` prints; a line without a number goes on with the command before it."""
+    match = _NUMBERED.match(line)
+    return _Found(line[match.end() :], time=_seconds(match[2])) if match else _Found(line)
 
 
 class _CsvReader:
     """Reads a table whose header names the columns of commands (required), users and times.
 
-    A repeated header, as after a rotation of the log, and lines that are not valid CSV are skipped.
+    A repeated header, as between two logs, and lines that are not valid CSV are skipped.
     """
 
     def __init__(self, name: str) -> None:
@@ -363,7 +381,7 @@ def _read_json(line: str) -> _Found | None:
     if not isinstance(record, dict):
         return None
     # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
-    record = {key.strip().lower(): value for key, value in reversed(record.items())}
+    record = {_plain_name(key): value for key, value in reversed(record.items())}
     text, user, moment = (
         next((record[key] for key in keys if record.get(key) is not None), None)
         for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS)
@@ -378,9 +396,14 @@ def _delimiter(header: str) -> str:
     return max(",;\t", key=header.count)
 
 
+def _plain_name(column: str) -> str:
+    """Return the name of a column without what differs from tool to tool: capitals, spaces, and marks between words."""
+    return re.sub(r"[\W_]+", "", column).lower()
+
+
 def _column(header: list[str], keys: Iterable[str]) -> int | None:
     """Return the position of the first of `keys` that is a column name, ignoring case, or None."""
-    names = [name.strip().lower() for name in header]
+    names = [_plain_name(name) for name in header]
     return next((names.index(key) for key in keys if key in names), None)
 
 

@@ -143,10 +143,3 @@ def _heaviest(weights: dict[Any, float], n: int) -> dict[Any, float]:
     """Keep the `n` heaviest entries in their order; among equal weights, those that were added last."""
     kept = set(sorted(reversed(weights), key=weights.__getitem__, reverse=True)[:n])
     return {entry: weight for entry, weight in weights.items() if entry in kept}
-
-
-def as_bytes(text: str) -> bytes:
-    """Encode a text that may hold lone surrogates, distinctly; the bytes are not those of the log."""
-    # Lone surrogates are what Python reads bytes as that are not UTF-8. The result is hashed, or decoded in the same
-    # way.
-    return text.encode("utf-8", "surrogatepass")

@@ -6,20 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from visionnmf._checks import check_count
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
-from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.text_lines import CurrentLine, Line, check_is_text, follow, standard_input
+from visionnmf.exceptions import ParameterError
 
-from .log_formats import FIRST_TIME, STANDARD_INPUT, Event, first_lines, read_events, with_commands
+from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
 from .session_cutter import Origin, Session, sessions
 from .session_scorer import Reason, SessionScorer
-from .settings import Following, Judging, LogSource
+from .settings import Judging, LogSource
 from .store import MasqueradeModel, load
 
 Verdict = Literal["own", "alarm", "learning", "unknown user"]
@@ -27,7 +26,6 @@ Severity = Literal["low", "medium", "high"]
 
 SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
 MAX_ORIGINS = 3  # lines named for a reason
-MAX_ALARMED = 100_000  # users whose early alarms are remembered
 # Deviations: the previous session adds at most this to a score (CARRY * CARRY_LIMIT of the scorer is 0.8).
 MAX_CARRIED = 1.0
 ROUND = 2000  # sessions in a round, which other processes judge while the next one is read
@@ -42,7 +40,7 @@ class SessionResult:
     source, user, index : str, str, int
         The log, the user, and the number of the session among the user's sessions in this run, from 0.
     start, end : float or None
-        Times of its first and last command, in seconds since 1970, UTC; None if the log has no times or no years.
+        Times of its first and last command, in seconds since 1970, UTC; None if the log has no times.
     n_commands : int
         Its length.
     score, threshold : float or None
@@ -55,8 +53,6 @@ class SessionResult:
         For alarms: less than 1, less than 3, or more deviations above the threshold.
     usual : list of str
         For alarms: the commands that occur in most of the user's sessions.
-    growing : bool
-        Whether only the beginning of a growing session was judged.
     first_line, last_line : int
         Its lines in the log.
     """
@@ -73,7 +69,6 @@ class SessionResult:
     reasons: list[Reason]
     severity: Severity | None = None
     usual: list[str] = field(default_factory=list)
-    growing: bool = False
     first_line: int | None = None
     last_line: int | None = None
 
@@ -96,8 +91,7 @@ class SessionResult:
         """Return one line; for an alarm also one for each reason and for each line of the log it names."""
         start, end = iso_time(self.start), iso_time(self.end)
         when = "" if start is None or end is None else f", {start} to {end}"
-        so_far = f" so far ({self.n_commands} commands)" if self.growing else ""
-        head = f"{self.user}, session {self.index}{so_far}{when}: {self.verdict}"
+        head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
             return f"{head} ({self.n_commands} commands; train a model for this user first)"
         severity = f", {self.severity}" if self.severity else ""
@@ -123,9 +117,7 @@ def score(
     logs: Iterable[str | Path],
     *,
     judging: Judging = Judging(),
-    following: Following = Following(),
     source: LogSource = LogSource(),
-    key: str | None = None,
     stop: Callable[[], bool] | None = None,
     on_error: Callable[[str], None] | None = None,
     n_jobs: int = 1,
@@ -141,21 +133,16 @@ def score(
     judging : Judging, optional
         Whether the model learns on, the threshold, and the number of reasons. Learning always follows the users' own
         thresholds.
-    following : Following, optional
-        Whether and how one log is followed as it grows. Growing sessions of a followed log or of standard input that
-        are alarms already are reported too, by the same threshold; the scores of short sessions are shrunk to 0.
     source : LogSource, optional
         The format of the logs, and their user.
-    key : str or None, default=None
-        The key of hashed commands; see :func:`load`.
     stop : callable or None, default=None
-        Called at each look at a log that is followed; a true value ends the work.
+        Called before each look at standard input; a true value ends the work.
     on_error : callable or None, default=None
         Called with a sentence for each log that cannot be read or holds no command. The log is skipped then. With
         None, the error is raised.
     n_jobs : int, default=1
-        Number of processes that judge sessions while this one reads. The results are the same. Not for a log that is
-        followed, nor for standard input.
+        Number of processes that judge sessions while this one reads. The results are the same. Not for
+        standard input.
 
     Returns
     -------
@@ -176,16 +163,24 @@ def score(
     'alarm'
     """
     if not isinstance(model, MasqueradeModel):
-        model = load(model, key=key)
+        model = load(model)
     paths = [str(path) for path in logs]
-    if following.follow and len(paths) != 1:
-        raise ParameterError(f"logs must be one log where it is followed; got {len(paths)}")
     # Work is shared with other processes if there are several jobs, or with workers if there is a cluster, which has
     # priority. How many users there are is not known yet, so `n_jobs` also stands for the number of tasks.
-    if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and (following.follow or STANDARD_INPUT in paths):
+    if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and STANDARD_INPUT in paths:
         got = cluster_address() or n_jobs
-        raise ParameterError(f"n_jobs must be 1 where a log is followed, or standard input; got {got}")
-    return _results(_Reader(model, paths, following, source, stop, on_error), judging, n_jobs)
+        raise ParameterError(f"n_jobs must be 1 for standard input; got {got}")
+    live = paths == [STANDARD_INPUT]  # commands without a time get that of the clock
+    commands = read_logs(paths, source, whole_lines=model.whole_lines, may_be_empty=live, on_error=on_error, stop=stop)
+    found = sessions(
+        commands,
+        size=model.size,
+        idle=model.idle,
+        known=model.scorers,  # who are never forgotten
+        now=time.time if live else None,
+        origins=True,
+    )
+    return _results(found, model.scorers, judging, n_jobs)
 
 
 class _Judgement(NamedTuple):
@@ -201,116 +196,20 @@ class _Judgement(NamedTuple):
 _Judged = tuple[Session, _Judgement | None]
 
 
-@dataclass
-class _Reader:
-    """Reads the sessions of logs, and reports a sentence for each log that cannot be read."""
-
-    model: MasqueradeModel
-    paths: list[str]
-    following: Following
-    source: LogSource
-    stop: Callable[[], bool] | None
-    on_error: Callable[[str], None] | None
-    place: CurrentLine = field(default_factory=CurrentLine)
-
-    @property
-    def live(self) -> bool:
-        """Whether lines come as they are written."""
-        return self.following.follow or self.paths == [STANDARD_INPUT]
-
-    def read(self) -> Iterator[Session]:
-        """Cut the commands of all logs into sessions by `size` or `idle` of the model, and yield these.
-
-        A followed log also ends sessions after `silence` seconds without a command. With early alarms, sessions are
-        also yielded while they grow, so that their first commands can raise an alarm. Users whom the model knows are
-        never forgotten. `place` tells each session which lines of which log it comes from. A log is `live` if it is
-        read as it is written; then commands without a time get that of the clock.
-        """
-        return sessions(
-            self._commands(),
-            size=self.model.size,
-            idle=self.model.idle,
-            known=self.model.scorers,
-            silence=self.following.silence if self.following.follow else None,
-            growing=self.following.early_alarms and self.live,
-            now=time.time if self.live else None,
-            place=self.place,
-        )
-
-    def _commands(self) -> Iterator[Event | None]:
-        """Yield the events of all logs in turn, with `place`, the reader's position, at the line of each.
-
-        None stands for a time in which a live log had no new line, so that sessions can end.
-
-        A log that cannot be read, or that holds no command and is not live, is skipped, and `on_error` gets a sentence.
-        If `on_error` is None, the error is raised.
-        """
-        for path in self.paths:
-            self.place.source, self.place.number = path, 0
-            try:
-                events = self._events(path)
-                yield from events if self.live else with_commands(events, path)
-            except (MediaError, OSError) as error:
-                if self.on_error is None:
-                    raise
-                self.on_error(str(error))
-
-    def _events(self, path: str) -> Iterator[Event | None]:
-        """Yield the events of one log: standard input, a file that is followed as it grows, or a whole file."""
-        # `source` has the format, or "auto", and the user of logs that name none, by default the name of the file.
-        # `poll` seconds are between two looks at a log, and `stop` ends the reading. The readers keep `place` at the
-        # present line, for sessions and messages. With `whole_lines` a command is the whole line of a history.
-        lines: str | Iterator[Line] = path
-        user, format = self.source.user, self.source.format
-        if path == STANDARD_INPUT:
-            lines = standard_input(poll=self.following.poll, stop=self.stop)
-        elif self.following.follow:
-            if Path(path).is_file():
-                check_is_text(Path(path))
-            # only new lines are followed, so what the old ones say of the format and the columns is read beforehand
-            format, header = first_lines(path, format)
-            lines = chain(header, follow(path, poll=self.following.poll, stop=self.stop, place=self.place))
-            user = user if user is not None else Path(path).stem.lstrip(".") or None
-        return read_events(lines, format=format, user=user, whole_lines=self.model.whole_lines, place=self.place)
-
-
-def _results(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[SessionResult]:
-    """Judge the sessions of a reader and yield their results; a growing session only if it is a new alarm."""
-    alarmed: dict[str, int] = {}  # number of commands of a user's growing session at its last alarm
-    for session, judgement in _judged(reader, judging, n_jobs):
-        result = _result(session, judgement)
-        if not session.growing:
-            alarmed.pop(result.user, None)
-            yield result
-        elif result.verdict == "alarm" and _is_news(result, alarmed):  # which also keeps the number in `alarmed`
-            yield result
-
-
-def _is_news(result: SessionResult, alarmed: dict[str, int]) -> bool:
-    """Return whether an alarm of a growing session is its user's first, or has twice the commands of the last.
-
-    `alarmed` is emptied when it is full, because made-up users could be endless. It has the number of commands at each
-    user's last alarm, and is brought up to date.
-    """
-    if result.n_commands < 2 * alarmed.get(result.user, 0):
-        return False
-    if len(alarmed) >= MAX_ALARMED:
-        alarmed.clear()
-    alarmed[result.user] = result.n_commands
-    return True
-
-
-def _judged(reader: _Reader, judging: Judging, n_jobs: int) -> Iterator[_Judged]:
-    """Yield each session with its judgement, by one process or several; None for users without a scorer."""
-    scorers = reader.model.scorers
+def _results(
+    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
+) -> Iterator[SessionResult]:
+    """Judge sessions, by one process or several, and yield their results."""
+    # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
     if is_shared(n_jobs, n_jobs):
-        # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
         with open_pool(n_jobs) as pool:
-            yield from _judged_in_rounds(reader.read(), scorers, judging, pool)
+            for session, judgement in _judged_in_rounds(found, scorers, judging, pool):
+                yield _result(session, judgement)
         return
-    for session in reader.read():
+    for session in found:
         scorer = scorers.get(session.user)
-        yield session, None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
+        judgement = None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
+        yield _result(session, judgement)
 
 
 def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:
@@ -391,14 +290,13 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
         source=source,
         user=session.user,
         index=session.index,
-        start=_time_if_known(session.start),  # None for a log whose times have no year
+        start=_time_if_known(session.start),
         end=_time_if_known(session.end),
         n_commands=len(session.commands),
         score=None,
         threshold=None,
         verdict="unknown user",
         reasons=[],
-        growing=session.growing,
         first_line=next(origin.line for origin in session.origins if origin.source == source),
         last_line=session.origins[-1].line,
     )
@@ -416,8 +314,7 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
 
 
 def _time_if_known(moment: float | None) -> float | None:
-    """Return a time in seconds since 1970, or None for one from a log without a year."""
-    # Readers put times without a year into 1972, before FIRST_TIME.
+    """Return a time in seconds since 1970, or None for one that counts from another moment."""
     return None if moment is None or moment < FIRST_TIME else moment
 
 

@@ -24,9 +24,7 @@ masquerades seldom come alone, a fifth of the previous session's score is added 
 
 from __future__ import annotations
 
-import hashlib
 import math
-import secrets
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -38,15 +36,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_count, check_flag, check_number
+from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.apps.saving import SaveableEstimator, store_of
 from visionnmf.exceptions import ParameterError
 
-from .profile import PAIRS_KEPT, CountedSession, Profile, as_bytes, check_sequence, count_session
+from .profile import CountedSession, Profile, check_sequence, count_session
 
 Symbols = Sequence[Hashable]
 
@@ -113,12 +111,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         :mod:`visionnmf.apps.masquerade.factor_profile`.
     loss : {"kullback-leibler", "manhattan"}, default="kullback-leibler"
         The loss of the factorisations; "counts" ignores it, and "wang" needs the former.
-    hash_commands : bool, default=False
-        Store salted hashes instead of commands (BLAKE2b, 128 bits; the salt is part of the model). Scores stay the
-        same. Somebody who has the model can still test guesses, unless there is a `key`.
-    key : str or None, default=None
-        A secret for the hashes, at most 64 bytes. It is not written to model files, so a loaded model needs it again.
-        A pickle of the scorer does hold it.
 
     Attributes
     ----------
@@ -154,25 +146,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         false_alarm_rate: float = choices.FALSE_ALARM_RATE,
         method: str = choices.SCORER_METHODS[0],
         loss: str = choices.SCORER_LOSSES[0],
-        hash_commands: bool = False,
-        key: str | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
-
-        `method` describes habits by counts or a factorisation with this `loss`; commands may be replaced by hashes, of
-        which `key` is the secret.
-        """
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`."""
         self.false_alarm_rate = false_alarm_rate
         self.method = method
         self.loss = loss
-        self.hash_commands = hash_commands
-        self.key = key
-
-    # Printed output ends up in logs and notebooks, where the key must not appear; scikit-learn's HTML would show it.
-    _repr_html_ = None
 
     @classmethod
-    def load(cls, path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
+    def load(cls, path: str | Path, *, user: str | None = None) -> SessionScorer:
         """Read a scorer that :meth:`save` has written. Untrusted files are safe to read.
 
         Parameters
@@ -180,8 +161,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         path : str or Path
         user : str, optional
             Whose scorer to read, if the file holds several users.
-        key : str, optional
-            The secret of the hashes, if commands were hashed with one.
 
         Returns
         -------
@@ -194,22 +173,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         UnreadableError, UnsupportedError
             If the file is missing, damaged, or holds another kind of model, or another version of visionnmf wrote it.
         """
-        loaded: SessionScorer = store_of(cls).load_estimator(path, user=user, key=key)
+        loaded: SessionScorer = store_of(cls).load_estimator(path, user=user)
         return loaded
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return scikit-learn's text, cut to about `N_CHAR_MAX` characters, with asterisks in place of the key."""
-        shown = self if self.key is None else clone(self).set_params(key="***")
-        return str(BaseEstimator.__repr__(shown, N_CHAR_MAX))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what pickle stores: all attributes, but an empty cache of hashes."""
-        state: dict[str, Any] = super().__getstate__()
-        # The cache of hashes holds the commands themselves.
-        return state | {"_hashes": {}} if "_hashes" in state else state
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
         """Learn a user's habits from sessions in the order of time.
@@ -229,8 +194,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             If no session has a command, a session is not a sequence of hashable symbols, or a parameter is not allowed.
         """
         self.check_parameters()
-        self.salt_ = secrets.token_bytes(16) if self.hash_commands else b""  # of the hashes that replace commands
-        self._hashes: dict[Hashable, Hashable] = {}  # the cache of hashes with this salt; see `_symbol`
         counted = [session for session in self._count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
@@ -253,16 +216,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         check_choice(self.loss, "loss", choices.SCORER_LOSSES)
         if self.method == "wang" and self.loss == "manhattan":  # whose codes do not sum to 1 for usual sessions
             raise ParameterError("loss must be 'kullback-leibler' for method='wang'; got 'manhattan'")
-        check_flag(self.hash_commands, "hash_commands")
-        if self.key is None:
-            return
-        # Messages end up in logs, so they do not show the key.
-        if not isinstance(self.key, str):
-            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {type(self.key).__name__}")
-        if not 0 < len(as_bytes(self.key)) <= 64:
-            raise ParameterError(f"key must be None or a text of 1 to 64 bytes; got {len(as_bytes(self.key))} bytes")
-        if not self.hash_commands:
-            raise ParameterError("key must be None without hashed commands; got one; set hash_commands=True as well")
 
     def new_profile(self) -> Profile:
         """Make an empty profile of the method.
@@ -413,7 +366,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             The anomaly score plus a fifth of the previous session's; 0 for an empty session, which changes nothing.
         """
         check_is_fitted(self, "profile_")
-        counted = self._count(session)
+        counted = count_session(session)
         if not counted.length:
             return 0.0
         cost, _ = self.profile_.cost(counted)
@@ -456,11 +409,10 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
-        counted = self._count(session)
+        counted = count_session(session)
         if not counted.length:
             return []
         _, parts = self.profile_.cost(counted)  # the contribution of each command to the cost
-        names = {self._symbol(command): command for command in session}  # the profile may hold hashes
         # The cost of each command beyond what as many usual commands cost, in nats per command of the session.
         excess = {
             command: part - self.usual_cost_ * counted.commands[command] / counted.length
@@ -469,9 +421,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         above = {command: value for command, value in excess.items() if value > 0}
         total = sum(above.values())
         worst = sorted(above, key=lambda command: -above[command])[:top]
-        return [
-            Reason(names[c], counted.commands[c], above[c] / total, self._sentence(c, counted, names)) for c in worst
-        ]
+        return [Reason(c, counted.commands[c], above[c] / total, self._sentence(c, counted)) for c in worst]
 
     def usual(self, top: int = 8) -> list[str]:
         """Return the commands that occur in most of the user's sessions, the most usual first.
@@ -484,20 +434,17 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Returns
         -------
         list of str
-            The commands; none if they are hashed.
+            The commands.
         """
         check_is_fitted(self, "profile_")
         check_count(top, "top")
-        if self.hash_commands:
-            return []
         return [str(command) for command in nlargest(top, self.profile_.commands, self.profile_.commands.__getitem__)]
 
-    def _sentence(self, command: Hashable, session: CountedSession, names: dict[Hashable, Hashable]) -> str:
+    def _sentence(self, command: Hashable, session: CountedSession) -> str:
         """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
-        # These are tried in this order. `names` maps the symbols of the profile, which may be hashes, to the commands
-        # themselves.
+        # These are tried in this order.
         count = session.commands[command]
-        what = f"{names[command]} ({count} time{'s' if count > 1 else ''})"
+        what = f"{command} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
         if self.profile_.is_new(command):
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
@@ -515,30 +462,10 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             }
         )
         if 2 * new.total() >= count:
-            return f"{what}: known from {sessions}, but not right after {names[new.most_common(1)[0][0]]}"
+            return f"{what}: known from {sessions}, but not right after {new.most_common(1)[0][0]}"
         return f"{what}: known from {sessions}, but seldom so often"
-
-    def _symbol(self, command: Hashable) -> Hashable:
-        """Return the symbol of a command in the profile: the command itself, or its salted and perhaps keyed hash."""
-        if not self.hash_commands:
-            return command
-        # A cache of hashes by command, emptied when it is full.
-        hashes = self.__dict__.setdefault("_hashes", {})  # a loaded scorer has none
-        if command not in hashes:
-            if len(hashes) >= PAIRS_KEPT:
-                hashes.clear()
-            text = command if isinstance(command, str) else repr(command)
-            key = as_bytes(self.key or "")
-            digest = hashlib.blake2b(as_bytes(text), digest_size=16, key=key, salt=self.salt_)
-            hashes[command] = digest.hexdigest()
-        return hashes[command]
-
-    def _count(self, session: Symbols) -> CountedSession:
-        """Count the symbols of a session; for hashed commands those are the hashes."""
-        check_sequence(session)
-        return count_session([self._symbol(command) for command in session] if self.hash_commands else session)
 
     def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
         """Count the symbols of each session of `X`."""
         check_sequence(X)
-        return [self._count(session) for session in X]
+        return [count_session(session) for session in X]

@@ -54,7 +54,6 @@ class ScorerSettings:
     loss: Annotated[str, Option("The loss of the factorisations.", choices=choices.SCORER_LOSSES)] = (
         choices.SCORER_LOSSES[0]
     )
-    hash_commands: Annotated[bool, Option("Store hashes of commands, not their names.", flag="--hash")] = False
 
 
 @settings
@@ -67,20 +66,6 @@ class Judging:
         Option("Threshold for all users, in deviations; by default each user has a threshold.", metavar="T", low=0),
     ] = None
     reasons: Annotated[int, Option("The largest number of reasons given for a session.", metavar="N", low=1)] = 5
-
-
-@settings
-class Following:
-    """How a log is followed as it grows. What concerns early alarms also holds for standard input."""
-
-    follow: Annotated[bool, Option("Follow one log from its end as it grows; Ctrl-C ends this.")] = False
-    silence: Annotated[
-        float | None, Option("With --follow: the silence that ends a session.", metavar="SECONDS", low=0, above=True)
-    ] = choices.SILENCE
-    early_alarms: Annotated[
-        bool, Option("Report a growing session if it is an alarm already.", flag="--early-alarms/--no-early-alarms")
-    ] = True
-    poll: Annotated[float, Option("Time between two looks at the log.", metavar="SECONDS", low=0, above=True)] = 0.5
 
 
 @settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile
 from visionnmf.io.model_state import Array, Flag, List, Maybe, Number, Record, Text, Whole
 
-from .profile import PAIRS_KEPT, SESSIONS_KEPT, Profile, as_bytes
+from .profile import PAIRS_KEPT, SESSIONS_KEPT, Profile
 from .session_scorer import SessionScorer
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
@@ -33,7 +32,7 @@ NUMBERS = ("n_sessions", "usual_cost", "deviation", "threshold", "session_length
 class MasqueradeModel:
     """The scorers of all users, and how their sessions are cut.
 
-    `scorers` maps users, who stay in the clear if commands are hashed, to fitted :class:`SessionScorer`. A session has
+    `scorers` maps users to fitted :class:`SessionScorer`. A session has
     `size` commands, or ends after `idle` seconds of silence. With `whole_lines` a symbol is a whole line of the
     history.
     """
@@ -79,9 +78,6 @@ def _read(users: list[dict[str, Any]], size: int, idle: float | None, whole_line
         _fill(profile, commands[i], weights[i], pairs[i])
         if user["method"] != "counts":
             _add_factors(profile, rows[i], components[i].reshape(ranks[i], n_commands[i]))
-        user["salt"] = bytes.fromhex(user["salt"])  # of the hashes that replace commands; empty if they are not hashed
-        if len(user["salt"]) not in (0, 16):
-            raise ValueError("salt must have 16 bytes, or none")
     return MasqueradeModel({}, size, idle, whole_lines), users
 
 
@@ -138,13 +134,11 @@ USER = {
     "loss": Text(choices.SCORER_LOSSES),
     "n_rows": Whole(high=SESSIONS_KEPT),
     "n_components": Whole(high=MAX_COMPONENTS),
-    "salt": Text(),  # hexadecimal
-    "key_check": Text(),
 }
 
 FILE = ModelFile(
     "visionnmf-masquerade",
-    version=3,
+    version=4,
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
@@ -237,7 +231,7 @@ def _components(profile: Profile) -> NDArray[np.float64]:
 def _arrays(profile: Profile) -> dict[str, NDArray[Any]]:
     """Return what the arrays of a file hold of one user; commands are positions among the user's."""
     place = {command: i for i, command in enumerate(profile.commands)}
-    texts = [as_bytes(str(command)) for command in place]
+    texts = [str(command).encode("utf-8", "surrogatepass") for command in place]
     rows = _sessions(profile)
     return {
         "text": np.frombuffer(b"".join(texts), np.uint8),
@@ -267,26 +261,16 @@ def _user(name: str, scorer: SessionScorer) -> dict[str, Any]:
         "loss": scorer.loss,
         "n_rows": len(_sessions(profile)),
         "n_components": len(_components(profile)),
-        "salt": scorer.salt_.hex(),
-        # Of a key only a check value is stored.
-        "key_check": _key_check(scorer.key, scorer.salt_) if scorer.key is not None else "",
     }
 
 
-def _key_check(key: str, salt: bytes) -> str:
-    """Return a salted hash by which a key can be recognised later, but from which it cannot be computed."""
-    return hashlib.blake2b(FILE.name.encode(), digest_size=16, key=as_bytes(key), salt=salt).hexdigest()
-
-
-def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
+def load(path: str | Path) -> MasqueradeModel:
     """Read a model. Untrusted files are safe to read.
 
     Parameters
     ----------
     path : str or Path
         A file that :func:`save` wrote.
-    key : str or None, default=None
-        The key with which the commands were hashed.
 
     Returns
     -------
@@ -297,8 +281,6 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     ------
     MediaError
         If the file is missing, damaged, too large, not a masquerade model, or of another version of visionnmf.
-    ParameterError
-        If the model needs a key and `key` is another or missing.
 
     Examples
     --------
@@ -307,20 +289,10 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     ['ada', 'ben']
     """
     model, users = FILE.load(path)  # a model without scorers; the fields of each user in the file, and the profile
-    for user in users:  # here, because an error in the key or in a parameter is not damage
-        needs_key, salt = bool(user["key_check"]), user["salt"]
-        if needs_key and (key is None or _key_check(key, salt) != user["key_check"]):
-            which = "another key" if key is not None else "none"
-            raise ParameterError(
-                f"key must be that of the training, with which the commands of {path} are hashed; got {which}"
-            )
-        scorer = SessionScorer(
-            **{name: user[name] for name in ("false_alarm_rate", "method", "loss")},
-            hash_commands=bool(salt),
-            key=key if needs_key else None,
-        )
+    for user in users:  # here, because an error in a parameter is not damage
+        scorer = SessionScorer(**{name: user[name] for name in ("false_alarm_rate", "method", "loss")})
         scorer.check_parameters()
-        scorer.profile_, scorer.salt_ = user["profile"], salt
+        scorer.profile_ = user["profile"]
         scorer.doubtful_ = np.empty(0, np.intp)  # positions of doubtful training sessions, which are not saved
         for name in NUMBERS:  # the attributes that are numbers, such as threshold_
             setattr(scorer, f"{name}_", user[name])
@@ -328,9 +300,9 @@ def load(path: str | Path, *, key: str | None = None) -> MasqueradeModel:
     return model
 
 
-def load_estimator(path: str | Path, *, user: str | None = None, key: str | None = None) -> SessionScorer:
+def load_estimator(path: str | Path, *, user: str | None = None) -> SessionScorer:
     """Read the scorer of a file's only user, or of `user`; see :func:`load`."""
-    scorers = load(path, key=key).scorers
+    scorers = load(path).scorers
     if user is None and len(scorers) == 1:
         return next(iter(scorers.values()))
     if user not in scorers:

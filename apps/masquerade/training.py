@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 from visionnmf._checks import check_count
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
-from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError
+from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import check_outputs, check_parents
 
-from .log_formats import Event, read_events, with_commands
+from .log_formats import read_logs
 from .session_cutter import MAX_USERS, sessions
 from .session_scorer import SessionScorer
 from .settings import LogSource, ScorerSettings, SessionCutting
@@ -56,7 +56,6 @@ def train(
     cutting: SessionCutting = SessionCutting(),
     source: LogSource = LogSource(),
     scorer: ScorerSettings = ScorerSettings(),
-    key: str | None = None,
     n_jobs: int = 1,
     force: bool = False,
 ) -> MasqueradeTrained:
@@ -74,9 +73,7 @@ def train(
     source : LogSource, optional
         The format of the logs, and their user.
     scorer : ScorerSettings, optional
-        The false alarm rate, and whether commands are hashed.
-    key : str or None, default=None
-        A secret for the hashes; see :class:`SessionScorer`.
+        The false alarm rate, and how habits are described.
     n_jobs : int, default=1
         Number of processes that learn users, once everything was read.
     force : bool, default=False
@@ -107,7 +104,7 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    unfitted = SessionScorer(**asdict(scorer), key=key)
+    unfitted = SessionScorer(**asdict(scorer))
     work = {name: (unfitted, list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     # fits a scorer for each user, and stores it in `fitted` by the user's name
@@ -147,19 +144,8 @@ def collect_sessions(
     learnt: dict[str, deque[tuple[str, ...]]] = {}
     skipped: list[str] = []
 
-    def commands() -> Iterator[Event | None]:
-        """Yield the events of all files; a file that cannot be read, or without any, adds a sentence to `skipped`.
-
-        None among the events stands for nothing new in a log that is followed.
-        """
-        for path in paths:
-            try:
-                events = read_events(path, format=source.format, user=source.user, whole_lines=cutting.whole_lines)
-                yield from with_commands(events, path)
-            except (MediaError, OSError) as error:
-                skipped.append(str(error))
-
-    for session in sessions(commands(), size=cutting.size, idle=cutting.idle):
+    commands = read_logs(paths, source, whole_lines=cutting.whole_lines, on_error=skipped.append)
+    for session in sessions(commands, size=cutting.size, idle=cutting.idle):
         own = learnt.setdefault(session.user, deque(maxlen=MAX_SESSIONS))
         # A short rest is learnt only if the user has nothing else.
         long_enough = cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size

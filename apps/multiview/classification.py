@@ -39,12 +39,11 @@ class _Scaling(NamedTuple):
 class ViewClassifier:
     """Linear support vector machine of views and codes side by side, which also takes samples that lack views.
 
-    Each set of views that samples have, without those that the model leaves out because they do not belong to the
-    sample, has a machine of its own. It learns from these views of the training samples, and from codes that are found
-    from these views alone. Views that are noise have no part. The machine of all views is learnt by :meth:`fit`, and
-    each other one when it is first needed, which is why the training views are kept. Cross-validation with all views
-    chooses the cost of errors, whether square roots of the views are taken, and whether features get an equal variance.
-    There is none if a class has a single sample, or for marks of words.
+    Each set of views that samples have has a machine of its own. It learns from these views of the training samples,
+    and from codes that are found from these views alone. Views that are noise have no part. The machine of all views is
+    learnt by :meth:`fit`, and each other one when it is first needed, which is why the training views are kept.
+    Cross-validation with all views chooses the cost of errors, whether square roots of the views are taken, and whether
+    features get an equal variance. There is none if a class has a single sample, or for marks of words.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ class ViewClassifier:
         check_is_fitted(self.model)
         self._views, self._y = dict(views), y
         # `own` are the views side by side, where the model has filled in what is missing.
-        codes, own, _ = self._codes_and_views(views)
+        codes, own = self._codes_and_views(views)
         whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
@@ -129,9 +128,9 @@ class ViewClassifier:
             raise NotFittedError("ViewClassifier must be fitted first; call fit")
         if not views:
             raise ParameterError("views must hold at least one view; got none")
-        codes, own, kept = self._codes_and_views(views)
-        # `kept` (n_samples, n_views) marks the views that count; each set of views that some sample has is a pattern.
-        patterns, which = np.unique(kept & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
+        codes, own = self._codes_and_views(views)
+        # Each set of views that count and that some sample has is a pattern.
+        patterns, which = np.unique(self._there(views) & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
         members = [np.flatnonzero(which.ravel() == p) for p in range(len(patterns))]
         found = []
         for pattern, rows in zip(patterns.tolist(), members, strict=True):
@@ -150,7 +149,7 @@ class ViewClassifier:
             seen = there & pattern
             # A training sample that has none of these views is coded from those that it has.
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
-            codes, own, _ = self._codes_and_views(self._views, seen)
+            codes, own = self._codes_and_views(self._views, seen)
             basis, features = self._features(codes, own, pattern, self._scaling)
             self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
@@ -195,17 +194,14 @@ class ViewClassifier:
         H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
         return np.asarray(H @ H.T)
 
-    def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array, Array]:
-        """Return codes, the views side by side in the scale of the model, and which of these are not its prediction.
+    def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
+        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones.
 
-        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. The model also
-        predicts the views that it finds outlying, and the third result, bool (n_samples, n_views), is false for all of
-        these. Views of noise become 0.
+        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. Views of noise
+        become 0.
         """
         model = self.model
         kept = self._there(views) if observed is None else observed
-        if model.view_outliers is not None:
-            kept = kept & ~model.outlying_views(dict(views), observed)
         codes = model.transform(dict(views), observed)
         own = codes @ model.components_  # the model's prediction, in the units of the data; given entries replace it
         for v, name in enumerate(model.views_):
@@ -214,7 +210,7 @@ class ViewClassifier:
                 columns = model.view_groups_ == v
                 own[:, columns] = np.where(kept[:, [v]] & ~np.isnan(X), X, own[:, columns])
         scales = model.view_scales_[model.view_groups_]
-        return codes, own * scales.astype(own.dtype), kept
+        return codes, own * scales.astype(own.dtype)
 
     def _there(self, views: ViewArrays) -> Array:
         """Return which samples have which view, as bool of shape (n_samples, n_views)."""

@@ -14,8 +14,6 @@ from visionnmf._checks import check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.projections import shrink_inf
 
-from .model_choice import ModelChoice, make_model
-
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
@@ -144,23 +142,22 @@ class LearntFeatures(NamedTuple):
 
 
 class ComparedMethod(NamedTuple):
-    """``learn(train, rank, seed, choice)``, whether the rank matters, and whether the choice of the model does."""
+    """``learn(train, rank, seed, loss)``, with the loss of multi-view models, and whether the rank matters."""
 
-    learn: Callable[[ViewArrays, int, int, ModelChoice], LearntFeatures]
+    learn: Callable[[ViewArrays, int, int, str], LearntFeatures]
     ranked: bool = True
-    chooses: bool = False
 
 
 def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
-    def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
-        """Fit the model with the `choice` of loss and of `view_outliers` to the training views `train`.
+    def learn(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
+        """Fit the model to the training views `train`.
 
         Returns the codes, a function that finds those of other samples, the components in the scaled views, the model.
         """
         # `options` are those of _multiview: the parameters of MultiviewNMF in which this compared method differs
-        model = make_model(rank, choice, random_state=seed, **options)
+        model = MultiviewNMF(rank, missing_values=np.nan, random_state=seed, **{"loss": loss, **options})
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
         H = model.components_ * model.view_scales_[model.view_groups_]
@@ -172,9 +169,9 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
 def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., LearntFeatures]:
     """Return `learn` for a method of one joined matrix, by an unfitted estimator ``make(rank, seed, side)``."""
 
-    def learn(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+    def learn(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
         """Fit the estimator to the joined views; return features, a function for other samples, components."""
-        # the choice of the multi-view model, `choice`, does not matter here; all methods have the same signature
+        # the loss of the multi-view model does not matter here; all methods have the same signature
         side = SideBySide(train)  # the views in one matrix, scaled; `side.test` makes that of other samples
         model = make(min(rank, *side.train.shape), seed, side)  # an estimator, not fitted yet
         model.fit(side.train)
@@ -189,9 +186,9 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
     return learn
 
 
-def _concatenation(train: ViewArrays, rank: int, seed: int, choice: ModelChoice) -> LearntFeatures:
+def _concatenation(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
     """Use the scaled views themselves as features, a baseline; return those and a function for other samples."""
-    # `rank`, `seed` and `choice` do not matter here; all methods have the same signature
+    # `rank`, `seed` and `loss` do not matter here; all methods have the same signature
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 
@@ -208,10 +205,9 @@ def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
 
 # Their names are also in :data:`.settings.COMPARED`, which loads nothing heavy.
 METHODS: dict[str, ComparedMethod] = {
-    "multiview": ComparedMethod(_multiview(), chooses=True),
-    "multiview-all": ComparedMethod(_multiview(view_outliers=None), chooses=True),
-    "multiview-constraint": ComparedMethod(_multiview(group_bound=0.01, group_norm="inf"), chooses=True),
-    "multiview-frobenius": ComparedMethod(_multiview(**ModelChoice("frobenius", None)._asdict())),
+    "multiview": ComparedMethod(_multiview()),
+    "multiview-constraint": ComparedMethod(_multiview(group_bound=0.01, group_norm="inf")),
+    "multiview-frobenius": ComparedMethod(_multiview(loss="frobenius")),
     "eucnmf-gs": ComparedMethod(_matrix(_eucnmf_gs)),
     "flss": ComparedMethod(_matrix(lambda rank, seed, side: FLSS(rank, side.groups, random_state=seed))),
     "manhattan": ComparedMethod(_matrix(lambda rank, seed, side: NMF(rank, random_state=seed))),

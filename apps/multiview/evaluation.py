@@ -29,9 +29,8 @@ from visionnmf.metrics import clustering_accuracy
 from .classification import ViewClassifier, fit_classifier
 from .compared_methods import METHODS, LearntFeatures
 from .inputs import read_files, read_labels, read_views
-from .model_choice import ModelChoice, choose_model
 from .settings import Comparison, Labels
-from .view_model import Preparation, observed
+from .view_model import Preparation, default_loss, observed
 
 Array = NDArray[Any]
 Row = Mapping[str, Any]
@@ -278,9 +277,7 @@ def _job(
         for missing, given, new in apply_condition(condition, before, after, np.random.default_rng(seed))
     ]
     head: dict[str, Any] = {"condition": condition, "method": method, "split": split}
-    choice = ModelChoice()
-    if METHODS[method].chooses:  # whether its loss and its treatment of outliers depend on the data
-        choice = choose_model(preparation, variants[0][1], random_state=seed)
+    loss = default_loss(variants[0][1])
     # Whether the classifier may try square roots of the features, which reduce the weight of large values. Views of
     # kind "rows", such as counts of words, need none: their preparation has taken logarithms.
     roots = "rows" not in preparation.kinds_.values()
@@ -290,7 +287,7 @@ def _job(
         rows = []
         for rank in ranks:
             start = time.process_time()
-            features = METHODS[method].learn(variants[0][1], rank, seed, choice)
+            features = METHODS[method].learn(variants[0][1], rank, seed, loss)
             scores = _scores(features, variants, labels[train], labels[test], roots=roots, seed=seed, start=start)
             rows += [head | {"rank": rank} | row for row in scores]
         return rows

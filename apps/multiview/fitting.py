@@ -23,9 +23,8 @@ from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, transaction, write_csv
 
 from .inputs import ViewSet, named, read_files, read_views
-from .model_choice import ModelChoice, choose_model, make_model
 from .settings import ViewFit
-from .view_model import Preparation, ViewModel, load, save
+from .view_model import Preparation, ViewModel, default_loss, load, save
 
 Array = NDArray[Any]
 
@@ -42,13 +41,10 @@ class FitReport(Report):
     ----------
     samples, n_components : int
     views : list of dict
-        ``name``, ``features``, ``missing`` and ``outlying`` (numbers of samples), ``gaps`` (number of entries that are
-        missing besides), ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share
-        of that of the best constants, one for each feature; 1 or more if the model says no more than these),
-        ``weight``.
+        ``name``, ``features``, ``missing`` (number of samples), ``gaps`` (number of entries that are missing besides),
+        ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share of that of the best
+        constants, one for each feature; 1 or more if the model says no more than these), ``weight``.
     loss : str
-    loss_chosen : bool
-        Whether the data chose the loss.
     shared, private, unused : int
         Number of components that all of several views use, that one view uses, and that none uses.
     iterations : int
@@ -62,7 +58,6 @@ class FitReport(Report):
     n_components: int
     views: list[dict[str, Any]]
     loss: str
-    loss_chosen: bool
     shared: int
     private: int
     unused: int
@@ -85,10 +80,9 @@ class FitReport(Report):
             kinds += [f"{self.shared} shared by all views", *[f"{some} shared by some"] * (some > 0)]
             kinds += [f"{self.private} private to one"]
         kinds += [f"{self.unused} unused"] * (self.unused > 0)
-        chosen = ", which the data chose" if self.loss_chosen else ""
         lines = [
             f"{self.samples} samples, {_count(len(self.views), 'view')}: {', '.join(kinds)} ({self.seconds:.1f} s)",
-            f"  loss: {self.loss}{chosen}",
+            f"  loss: {self.loss}",
             *map(_view_line, self.views),
         ]
         return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
@@ -105,7 +99,6 @@ def _view_line(view: dict[str, Any]) -> str:
     parts += ["left out because it looks like noise"] * (view["weight"] == 0)
     parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
     parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)
-    parts += [f"left out for {_count(view['outlying'], 'sample')} that it does not fit"] * (view["outlying"] > 0)
     return f"  {view['name']}: {', '.join(parts)}"
 
 
@@ -159,7 +152,7 @@ def fit_views(
     force : bool, default=False
         Whether existing files may be replaced.
     progress : callable, optional
-        Called as ``progress(stage, done, total)``; see :meth:`.MultiviewNMF.fit`. Before that the losses are tried.
+        Called as ``progress(stage, done, total)``; see :meth:`.MultiviewNMF.fit`.
 
     Returns
     -------
@@ -188,15 +181,7 @@ def fit_views(
     found = read_views(sources, key=key, kinds=settings.kinds)
     preparation = Preparation(settings.prepare).fit(found.views)
     ready = preparation.transform(found.views)
-    choice = choose_model(
-        preparation,
-        ready,
-        loss=settings.loss,
-        view_outliers=settings.view_outliers or None,  # 0 keeps all views, which is None for the model
-        random_state=settings.random_state,
-        progress=progress,
-    )
-    nmf, notes = _fit(ready, settings, choice, progress)
+    nmf, notes = _fit(ready, settings, progress)
     with transaction():
         # `extraction` has described the images of views that are folders of images, and is None if there are none
         save(ViewModel(nmf, preparation, found.extraction), model, force=force)
@@ -208,7 +193,6 @@ def fit_views(
         n_components=settings.n_components,
         views=_describe_views(nmf, preparation, found.views),
         loss=str(nmf.loss),
-        loss_chosen=settings.loss is None,
         shared=int(used.all(axis=1).sum()) if used.shape[1] > 1 else 0,
         private=int((used.sum(axis=1) == 1).sum()),
         unused=int((~used.any(axis=1)).sum()),
@@ -223,21 +207,16 @@ def fit_views(
     )
 
 
-def _fit(
-    views: dict[str, Array], settings: ViewFit, choice: ModelChoice, progress: Progress | None
-) -> tuple[MultiviewNMF, list[str]]:
-    """Return the model of prepared views, and reasons, as sentences, to doubt it.
-
-    `choice` has the loss, and the number of deviations beyond which views are left out, or None.
-    """
-    model = make_model(
+def _fit(views: dict[str, Array], settings: ViewFit, progress: Progress | None) -> tuple[MultiviewNMF, list[str]]:
+    """Return the model of prepared views, and reasons, as sentences, to doubt it."""
+    model = MultiviewNMF(
         settings.n_components,
-        choice,
+        loss=settings.loss or default_loss(views),
+        missing_values=np.nan,
         random_state=settings.random_state,
         group_l1=settings.group_l1,
         group_bound=settings.group_bound,
         scale=settings.scale,
-        view_weight="cv" if settings.weigh else None,  # a weight for each view by cross-validation, or none
         nuclear=settings.nuclear,
     )
     with warnings.catch_warnings(record=True) as caught:
@@ -264,15 +243,13 @@ def _fit(
 
 
 def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[str, Array]) -> list[dict[str, Any]]:
-    """Return for each view its size, missing and outlying samples, preparation, used components, error and weight."""
-    outlying = [0] * len(views) if model.view_outliers is None else model.outlying_views_.sum(axis=0).tolist()
+    """Return for each view its size, missing samples, preparation, used components, error and weight."""
     return [
         {
             "name": name,
             "features": int(view.shape[1]),
             "missing": int(missing.sum()),
             "gaps": int(np.isnan(view[~missing]).sum()),
-            "outlying": outlying[v],
             "prepared": preparation.kinds_[name],
             "used": int((model.view_usage_[:, v] > 0).sum()),
             "error": float(model.view_errors_[v]),

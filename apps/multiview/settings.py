@@ -12,7 +12,7 @@ RANKS = (20, 40, 60)
 
 # Methods of an evaluation; ``visionnmf multiview evaluate --help`` says what they are.
 COMPARED = (
-    *("multiview", "multiview-all", "multiview-constraint", "multiview-frobenius", "eucnmf-gs", "flss"),
+    *("multiview", "multiview-constraint", "multiview-frobenius", "eucnmf-gs", "flss"),
     *("manhattan", "frobenius", "joint", "pca", "concatenation"),
 )
 
@@ -39,7 +39,11 @@ class ViewFit:
     ] = None
     prepare: Annotated[str, Option("What is done to each view first.", choices=choices.VIEW_PREPARATIONS)] = "auto"
     loss: Annotated[
-        str | None, Option("Loss, such as manhattan or frobenius. If left out, the data choose between these two.")
+        str | None,
+        Option(
+            "Loss, such as manhattan or frobenius. If left out, frobenius for views that are 0 nearly everywhere, and "
+            "manhattan for others."
+        ),
     ] = None
     group_l1: Annotated[
         float,
@@ -50,18 +54,7 @@ class ViewFit:
         Option("Constraint in place of the penalty.", flag="--bound", metavar="GAMMA", low=0, above=True),
     ] = None
     scale: Annotated[str, Option("What each view is divided by.", choices=choices.VIEW_SCALES)] = "energy"
-    weigh: Annotated[bool, Option("Choose a weight for each view by cross-validation.")] = False
     nuclear: Annotated[float, Option("Ridge of both factors; take 1 if the rank is generous.", low=0)] = 0.0
-    view_outliers: Annotated[
-        float,
-        Option(
-            "Leave out views whose residual is this many robust standard deviations above the median, if that helps; "
-            "0 keeps all.",
-            flag="--outliers",
-            metavar="Z",
-            low=0,
-        ),
-    ] = choices.VIEW_OUTLIERS
     random_state: Seed = choices.RANDOM_STATE
 
 

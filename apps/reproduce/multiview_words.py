@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from visionnmf.apps.multiview.classification import fit_classifier
 from visionnmf.apps.multiview.compared_methods import METHODS
 from visionnmf.apps.multiview.evaluation import mean_average_precision
-from visionnmf.apps.multiview.model_choice import ModelChoice
 from visionnmf.datasets.local import COREL_FEATURES, load_corel
 from visionnmf.models.multiview.view_measures import sparseness
 
@@ -70,8 +69,7 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # with the seed 0, the Manhattan loss, and no limit beyond which views are left out as outlying
-        fitted = METHODS[method].learn(task.train, rank, 0, ModelChoice("manhattan", None))
+        fitted = METHODS[method].learn(task.train, rank, 0, "manhattan")  # with the seed 0
         scores = fit_classifier(fitted.train, task.words)[0].decision_function(fitted.transform(task.test))
     seconds = time.process_time() - start
     # the view of each column of H, which is None if a method has no components

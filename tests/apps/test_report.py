@@ -40,7 +40,7 @@ def test_every_report_of_an_application_is_one():
         "AnnotationScores", "Annotations", "AnnotatorTrained",
         "BackgroundReport", "BackgroundScoresReport",
         "AddedPersonReport", "FaceClustersReport", "FaceComparisonReport", "FaceTrainingReport",
-        "IdentificationReport", "ShadowRemovalReport", "VerificationReport",
+        "IdentificationReport", "ShadowRemovalReport",
         "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
         "FeaturesReport", "LiveReport", "SegmentationReport", "SegmentationScoresReport",
         "MasqueradeTrained",

@@ -148,7 +148,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
     folder, model = str(Path(file).parent), f"{out}.npz"
     pictures = [
         ["segment", file, "--out", out],
-        *(features, ["faces", "identify", people, file, folder], ["faces", "verify", people, file, file]),
+        *(features, ["faces", "identify", people, file, folder]),
         *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
         *(["faces", "train", folder, "--model", model], ["faces", "evaluate", folder, "--out", out]),
         *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),

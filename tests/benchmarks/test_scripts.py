@@ -1,5 +1,6 @@
 """Every benchmark runs with small sizes, says in one line what is missing, and knows its parts."""
 
+import json
 import runpy
 import subprocess
 import sys
@@ -13,7 +14,6 @@ NEED_DATA = [
     "annotation",
     "background",
     "cluster",
-    "conservative",
     "face_peers",
     "faces",
     "features",
@@ -23,38 +23,29 @@ NEED_DATA = [
     "segmentation",
 ]
 OTHERS = [
-    "background_leaves",
     "background_live",
-    "background_speed",
-    "busy",
     "convergence",
     "dask_blocks",  # without its parts that start several clusters or take long
-    "divergences",
-    "engine",
     "frobenius",
     "gpu",
     "manhattan",
     "memory",
     "models",
-    "scaling",
-    "segmentation_speed",
     "solvers",
-    "sparse",
-    "startup",
+    "speed",
     "streams",
 ]
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online"],
-    "background": ["leaves", "live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
-    "conservative": ["mixtures", "errors", "readings"],
+    "background": ["live", "masks", "table", "sensitivity", "robust", "small", "pictures"],
     "cluster": ["speed", "killed"],
     "face_peers": ["peers"],
     "faces": ["bars", "table1", "figure", "table", "plain", "clusters", "groups", "strangers", "cost", "rpca"],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "streams", "poison", "speed"],
-    "multiview": ["sets", "clusters", "robust", "missing", "noise", "outlying", "words"],
+    "multiview": ["sets", "clusters", "robust", "missing", "noise", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "partitions", "wrong", "pairs", "seconds"],
 }
@@ -79,7 +70,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 def test_all_scripts_are_here():
     scripts = {path.stem for path in FOLDER.glob("[!_]*.py") if not path.stem.endswith("_train")}
-    assert scripts == {*NEED_DATA, *OTHERS, "first_fit"}  # the last measures the compiler, and has no small size
+    assert scripts == {*NEED_DATA, *OTHERS, "behaviour"}  # which has tests of its own
 
 
 @pytest.mark.slow
@@ -115,6 +106,21 @@ def test_missing_data_are_said_in_one_line_a_part(script, run, monkeypatch, tmp_
     assert "VISIONNMF_DATA" in printed
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_behaviour_lists_what_data_allow_and_compares(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path))
+    printed = run("behaviour", "list", "--quick", "--out", "before.json")
+    assert printed.count(": skipped: ") == 5 and "| recovery error, none, manhattan |" in printed
+    assert "\n0 of 6 figures differ" in run("behaviour", "compare", "before.json", "before.json")
+    figures = json.loads(Path("before.json").read_text())
+    figures["recovery error, none, manhattan"] += 0.1
+    Path("after.json").write_text(json.dumps(figures))
+    with pytest.raises(SystemExit, match="1"):
+        run("behaviour", "compare", "before.json", "after.json")
+    assert "\n0 of 6" in run("behaviour", "compare", "before.json", "after.json", "--tolerance", "0.2")
+
+
 @pytest.mark.parametrize("words", [["no-such-part"], ["race", "l1_100x50", "again"], ["floor", "--images", "3"]])
 def test_a_part_that_is_not_there_gives_the_usage(words, run):
     with pytest.raises(SystemExit, match=r"usage: manhattan.py \[--quick\] \[PART ...\], of: race PROBLEM; floor"):
@@ -123,7 +129,4 @@ def test_a_part_that_is_not_there_gives_the_usage(words, run):
 
 def test_scripts_are_found_by_name():
     done = subprocess.run([sys.executable, FOLDER, "tables"], capture_output=True, text=True)
-    assert (
-        done.returncode == 2
-        and "annotation, background, background_leaves, background_live, background_speed, " in done.stderr
-    )
+    assert done.returncode == 2 and "annotation, background, background_live, " in done.stderr

@@ -101,7 +101,6 @@ def test_of_many_samples_some_judge_the_views_and_all_give_the_components(monkey
 @pytest.mark.parametrize(
     ("views", "arguments", "parameters", "message"),
     [
-        ({}, {}, {"view_outliers": 3}, "view_outliers must be None for views in Dask arrays"),
         ({}, {}, {"group_bound": 0.5}, "group_bound must be None"),
         ({"image": VIEWS["image"][:50]}, {}, {}, "same number of samples"),
         ({"image": sp.csr_array(VIEWS["image"])}, {}, {}, "dense arrays with two axes"),

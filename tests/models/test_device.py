@@ -10,14 +10,12 @@ import pytest
 import sklearn
 
 from visionnmf import NMF, RPCA, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
-from visionnmf.engine.arrays import factors, medians, passes
-from visionnmf.engine.arrays.exact import box_squares
+from visionnmf.engine.arrays import factors, passes
 from visionnmf.engine.kernels import admm as kernels
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.penalties import Penalties
-from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import improve
-from visionnmf.engine.solvers import rri
+from visionnmf.engine.solving import SOLVERS
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -49,7 +47,9 @@ def here(array):
 
 
 PENALTIES = {"penalty_W": Penalty(l1=0.05, high=1.5), "penalty_H": Penalty(l2=0.1)}
-LOSSES_ELSEWHERE = ["manhattan", "huber", "elastic-net", "l21", "kullback-leibler", "frobenius"]
+LOSSES_ELSEWHERE = [
+    name for name in LOSSES if any("device" in one.elsewhere and name in one.losses for one in SOLVERS.values())
+]
 
 
 @pytest.mark.parametrize("options", [{}, PENALTIES, {"missing_values": np.nan}], ids=["plain", "penalties", "missing"])
@@ -61,42 +61,42 @@ def test_a_fit_elsewhere_equals_the_fit_in_memory(xp, loss, options, rng):
     solver = "admm" if loss == "kullback-leibler" else "auto"
     weight = rng.uniform(0.5, 2, len(X))
     models = [NMF(4, loss=loss, solver=solver, max_iter=40, tol=0, random_state=3, **options) for _ in range(2)]
-    W = models[0].fit_transform(X, sample_weight=weight)
+    models[0].fit(X, sample_weight=weight)
     V = models[1].fit_transform(there(xp, X), sample_weight=weight)
     assert type(V) is type(there(xp, X)) and type(models[1].components_) is type(V)
-    # Newton's method ends at a change of 1e-9 of the codes in memory
-    bar = 1e-8 if loss == "kullback-leibler" else 1e-9
-    np.testing.assert_allclose(here(V), W, atol=bar * W.max())
     np.testing.assert_allclose(here(models[1].components_), models[0].components_, atol=1e-9)
-    np.testing.assert_allclose(models[1].objective_history_, models[0].objective_history_, rtol=1e-9)
+    # the last objective is that of the final codes
+    np.testing.assert_allclose(models[1].objective_history_[:-1], models[0].objective_history_[:-1], rtol=1e-9)
+    assert models[1].objective_history_[-1] <= models[0].objective_history_[-1] * (1 + CODES_BAR)
     assert models[1].solver_ == models[0].solver_ and models[1].n_iter_ == models[0].n_iter_
     assert models[1].loss_parameter_ == pytest.approx(models[0].loss_parameter_, rel=1e-12)
-    # at residuals of 0 derivatives are chosen by gradient steps there, by coordinate descent here
-    assert models[1].optimality_ == pytest.approx(models[0].optimality_, rel=0.02)
-    np.testing.assert_allclose(here(models[1].transform(there(xp, X[:7]))), models[0].transform(X[:7]), atol=bar * 10)
+    assert np.isnan(models[1].optimality_)
 
 
-@pytest.mark.parametrize("options", [{}, {"penalty_W": Penalty(l1=0.05), "penalty_H": Penalty(l2=0.1)}])
-@pytest.mark.parametrize("loss", ["itakura-saito", -0.5, 0.5, "kullback-leibler", 1.5, "frobenius", 3])
-def test_multiplicative_updates_equal_those_in_memory(xp, loss, options, rng):
-    X, M = data(rng) + 0.01, rng.random((50, 24)) * (rng.random((50, 24)) < 0.8)
-    models = [NMF(3, loss=loss, solver="mu", max_iter=30, tol=0, random_state=0, **options) for _ in range(2)]
-    models[0].fit(X, weights=M)
-    models[1].fit(there(xp, X), weights=M)
-    np.testing.assert_allclose(here(models[1].components_), models[0].components_, atol=1e-9)
-    np.testing.assert_allclose(models[1].objective_history_[:-1], models[0].objective_history_[:-1], rtol=1e-9)
-    # the codes of fixed components may be another stationary point where the problem is not convex, but no worse
-    assert models[1].objective_history_[-1] < models[0].objective_history_[-1] * (1 + 1e-6)
+CODES_BAR = 1e-3  # objectives of codes on a device are at most by this share above those of the host
 
 
 @pytest.mark.parametrize("options", [{}, PENALTIES], ids=["plain", "penalties"])
-def test_nenmf_equals_that_in_memory(xp, options, rng):
-    X = data(rng)
-    X[:, 3] = 0
-    models = [NMF(3, loss=2, solver="nenmf", max_iter=20, tol=0, random_state=0, **options) for _ in range(2)]
-    W, V = models[0].fit_transform(X), models[1].fit_transform(there(xp, X))
-    np.testing.assert_allclose(here(V), W, atol=1e-9 * W.max())
-    np.testing.assert_allclose(models[1].objective_history_, models[0].objective_history_, rtol=1e-9)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
+def test_codes_agree_with_those_of_the_host(xp, loss, weighted, options, rng):
+    X, more = data(rng), data(rng, (40, 24))
+    M = rng.uniform(0, 1, more.shape) * (rng.random(more.shape) < 0.8) if weighted else None
+    model = NMF(4, loss=loss, max_iter=40, tol=0, random_state=3, **options).fit(X)
+    expected = model.transform(more, weights=M)
+    found = here(model.transform(there(xp, more), weights=M))
+    if model.loss == "frobenius" or (model.loss == "l21" and not options):  # HALS ends at the exact codes
+        np.testing.assert_allclose(found, expected, atol=1e-8 * expected.max())
+
+    def objective(W):
+        loss = Loss(model.loss, model.loss_parameter_)
+        penalty = 0.05 * (W * model.component_norms_).sum() if options else 0  # the penalty is that before normalising
+        return loss.record.values(more, W @ model.components_, M, loss.parameter).sum() + penalty
+
+    assert objective(found) <= objective(expected) * (1 + CODES_BAR)
+    assert (found >= 0).all()
+    if options:
+        assert (found * model.component_norms_ <= 1.5 * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
@@ -104,51 +104,52 @@ def test_single_precision_stays_and_agrees(xp, loss, rng):
     X = data(rng, dtype=np.float32)
     solver = "admm" if loss == "kullback-leibler" else "auto"
     models = [NMF(4, loss=loss, solver=solver, max_iter=30, tol=0, random_state=3) for _ in range(2)]
-    W = models[0].fit_transform(X)
+    models[0].fit(X)
     V = models[1].fit_transform(there(xp, X))
     assert V.dtype == xp.float32 and models[1].components_.dtype == xp.float32
-    assert models[1].reconstruction_err_ == pytest.approx(models[0].reconstruction_err_, rel=1e-4)
-    product, expected = here(V) @ here(models[1].components_), W @ models[0].components_
+    assert models[1].reconstruction_err_ == pytest.approx(models[0].reconstruction_err_, rel=CODES_BAR)
     # extrapolated least squares keeps or drops a step by its last digits, and goes on from another point
-    bar = 1e-3 if loss == "frobenius" else 1e-4
-    assert np.linalg.norm(product - expected) < bar * np.linalg.norm(expected)
+    bar = 1e-3 if loss == "frobenius" else 3e-4
+    H, expected = here(models[1].components_), models[0].components_
+    assert np.linalg.norm(H - expected) < bar * np.linalg.norm(expected)
 
 
 def test_whole_numbers_become_double(xp, rng):
     X = rng.integers(0, 9, (30, 8))
-    V = NMF(2, random_state=0, max_iter=20, tol=0).fit_transform(there(xp, X))
+    models = [NMF(2, loss="l21", random_state=0, max_iter=20, tol=0) for _ in range(2)]
+    V = models[0].fit_transform(there(xp, X))
     assert V.dtype == xp.float64
-    np.testing.assert_allclose(here(V), NMF(2, random_state=0, max_iter=20, tol=0).fit_transform(X), atol=1e-9)
+    np.testing.assert_allclose(here(V), models[1].fit_transform(X), atol=1e-8)
 
 
 def test_given_factors_and_fixed_components(xp, rng):
     X, W, H = data(rng), rng.random((50, 3)), rng.random((3, 24))
     for start in ({"W": W, "H": H}, {"H": H}, {"W": W}):
-        expected = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(X, **start)
+        expected = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit_transform(X, **start)
         mixed = {key: there(xp, value) for key, value in start.items()}
-        found = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), **mixed)
-        np.testing.assert_allclose(here(found), expected, atol=1e-9 * expected.max())
-    fixed = [NMF(3, components_init=H, update_components=False).fit(A) for A in (X, there(xp, X))]
+        found = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), **mixed)
+        np.testing.assert_allclose(here(found), expected, atol=1e-8 * expected.max())
+    fixed = [NMF(3, loss="l21", components_init=H, update_components=False).fit(A) for A in (X, there(xp, X))]
     assert (here(fixed[1].components_) == H).all() and fixed[1].n_iter_ == 0
     assert fixed[1].reconstruction_err_ == pytest.approx(fixed[0].reconstruction_err_, rel=1e-9)
 
 
 def test_weights_of_entries(xp, rng):
     X, M = data(rng), rng.uniform(0, 1, (50, 24)) * (rng.random((50, 24)) < 0.8)
-    expected = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(X, weights=M)
+    expected = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit_transform(X, weights=M)
     for weights in (M, there(xp, M)):
-        found = NMF(3, max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), weights=weights)
-        np.testing.assert_allclose(here(found), expected, atol=1e-9 * expected.max())
-    row = NMF(3, max_iter=20, tol=0, random_state=0).fit(there(xp, X), weights=M[0])
-    again = NMF(3, max_iter=20, tol=0, random_state=0).fit(X, weights=M[0])
+        found = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit_transform(there(xp, X), weights=weights)
+        np.testing.assert_allclose(here(found), expected, atol=1e-8 * expected.max())
+    row = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit(there(xp, X), weights=M[0])
+    again = NMF(3, loss="l21", max_iter=20, tol=0, random_state=0).fit(X, weights=M[0])
     assert row.reconstruction_err_ == pytest.approx(again.reconstruction_err_, rel=1e-9)
 
 
 def test_a_model_goes_from_one_library_to_another(xp, rng, tmp_path):
     X = data(rng)
-    model = NMF(3, random_state=0, max_iter=30, tol=0).fit(there(xp, X))
+    model = NMF(3, loss="l21", random_state=0, max_iter=30, tol=0).fit(there(xp, X))
     codes = model.transform(there(xp, X))
-    np.testing.assert_allclose(model.transform(X), here(codes), atol=1e-9)  # components there, data here
+    np.testing.assert_allclose(model.transform(X), here(codes), atol=1e-8)  # components there, data here
     back = model.inverse_transform(codes)
     assert type(back) is type(codes)
     np.testing.assert_allclose(here(back), here(codes) @ here(model.components_), rtol=1e-12)
@@ -184,9 +185,9 @@ BAD = {
     "nndsvd": (lambda X: X, {"init": "nndsvd"}, "init must be 'random'"),
     "simplex": (lambda X: X, {"penalty_W": Penalty(simplex=True)}, "penalty_W must be of box, l1 and l2"),
     "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
-    "Itakura-Saito of 0": (lambda X: X - X.min(), {"loss": "itakura-saito"}, "X must be > 0"),
-    "box of mu": (lambda X: X, {"loss": 1.5, "penalty_W": Penalty(high=1)}, "box"),
-    "solver": (lambda X: X, {"solver": "rri"}, "solver must be able"),
+    "loss": (lambda X: X, {"loss": "itakura-saito"}, r"loss must be one of .*'frobenius'.* for an array on a device"),
+    "solver": (lambda X: X, {"loss": 2, "solver": "nenmf"}, r"as \['hals'\] can; got 'nenmf', which does not take an"),
+    "multiplicative": (lambda X: X, {"loss": "kullback-leibler", "solver": "mu"}, r"as \['admm'\] can; got 'mu'"),
     "no components": (lambda X: X, {"update_components": False}, "components_init must be given"),
 }
 
@@ -218,6 +219,15 @@ def test_tensors_with_gradients_or_without_storage(monkeypatch, rng):
         assert (codes == NMF(3, random_state=0, max_iter=5, tol=0).fit_transform(X)).all()
         with pytest.raises(ValueError, match=r"layout torch.sparse_coo; call X.to_dense\(\)"):
             NMF(3).fit(X.to_sparse())
+
+
+def test_a_model_of_another_loss_has_no_codes_there(xp, rng):
+    X = data(rng)
+    model = NMF(3, loss="itakura-saito", max_iter=5, tol=0).fit(X)
+    with pytest.raises(
+        ValueError, match=r"loss must be one of .*'manhattan'\] for an array on a device; got loss='itak"
+    ):
+        model.transform(there(xp, X))
 
 
 def test_codes_of_another_shape(xp, rng):
@@ -380,34 +390,6 @@ def test_sweeps_equal_those_in_memory(xp, r, alternate, rng):
     np.testing.assert_allclose(here(found), F, atol=1e-12)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_medians_equal_those_in_memory(xp, alpha, rng):
-    X, H = rng.integers(0, 5, (30, 17)) / 4.0, rng.integers(0, 4, (3, 17)) / 2.0  # many ties
-    M = rng.integers(0, 3, X.shape) / 2.0
-    loss = Loss("elastic-net", alpha) if alpha else Loss("manhattan")
-    penalty = Penalties(l1=0.2, l2=0.1, high=1.0)
-    Wt = rng.random((3, 30))
-    found = there(xp, Wt)
-    medians.polish(Problem(there(xp, X), loss, penalty, weights=there(xp, M)), found, there(xp, H), sweeps=9)
-    problem = Problem(X, loss, penalty, weights=M)
-    rri.polish(problem, Wt, H, sweeps=9)
-    assert problem.objective(here(found).copy(), H) == pytest.approx(problem.objective(Wt, H), rel=1e-9)
-    np.testing.assert_allclose(here(found), Wt, atol=1e-9)
-
-
-def test_least_squares_in_a_box_is_exact(xp, rng):
-    A, x = rng.random((6, 14)), rng.random((40, 14)) * 3
-    grams, right = np.broadcast_to(A @ A.T, (40, 6, 6)), x @ A.T
-    penalty = Penalties(low=0.05, high=0.6, l1=0.2)
-    F = here(box_squares(there(xp, grams), there(xp, right), penalty))
-    slope = F @ (A @ A.T) - right + 0.2
-    assert (F >= 0.05).all() and (F <= 0.6).all()
-    # the optimality conditions: no slope inside the box, and none that points inside at a bound
-    inside = (F > 0.05) & (F < 0.6)
-    assert inside.any() and (F == 0.05).any() and (F == 0.6).any()
-    assert np.abs(slope[inside]).max() < 1e-8 and slope[F == 0.05].min() > -1e-8 and slope[F == 0.6].max() < 1e-8
-
-
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
     import torch
@@ -422,8 +404,8 @@ def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
     for function in (factors._forward, factors._backward):
         compiled = torch.compile(function, backend="aot_eager", fullgraph=True)  # without a compiler of C++
         torch.testing.assert_close(compiled(*arguments), function(*arguments))
-    E, a, tiny = torch.rand(8, 30), torch.rand(30), torch.full((8, 1), 1e-6)
-    for name in LOSSES_ELSEWHERE[:-1]:
+    E = torch.rand(8, 30)
+    for name in passes.DUALS:
         one_pass = passes.pass_of(Loss(name, 0.3 if LOSSES[name].parameter else 0.0))
         numbers = torch.tensor(0.1), torch.tensor(0.9)
         first, second = E.clone(), E.clone()
@@ -432,11 +414,3 @@ def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
             compiled(E, E + 0.1, first, None, *numbers), one_pass(E, E + 0.1, second, None, *numbers)
         )
         torch.testing.assert_close(first, second)
-    rows = (E, torch.ones(8, 1), a, None, tiny)
-    for function, more in (
-        (medians._furthest, ()),
-        (medians._reached, (torch.rand(8, 4),)),
-        (medians._next, (torch.rand(8),)),
-    ):
-        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(*rows, *more), function(*rows, *more))

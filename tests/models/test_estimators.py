@@ -50,7 +50,6 @@ ESTIMATORS = [  # one with the defaults; for the others a few iterations take ea
     MultiviewNMF(max_iter=20),
     MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan, max_iter=20),
     MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius", max_iter=20),
-    MultiviewNMF(2, loss="frobenius", view_outliers=3.0, missing_values=np.nan, max_iter=20),
 ]
 
 ONE_OF_EACH_CLASS = list({type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values())

@@ -42,15 +42,11 @@ def test_forms_of_views_agree(views, rng):
     codes = model.fit_transform(views)
     a, b = views.values()
     matrix, labels = np.hstack([a, b]), ["a"] * 12 + ["b"] * 20
-    frame = pandas.DataFrame(matrix, columns=pandas.MultiIndex.from_arrays([labels, range(32)]))
-    for form in ([a, b], frame):
+    for form in ([a, b], [pandas.DataFrame(a), b]):
         np.testing.assert_array_equal(model.fit_transform(form), codes)
     for groups in ({"a": slice(0, 12), "b": range(12, 32)}, [slice(0, 12), range(12, 32)]):
         model.set_params(groups=groups)
         np.testing.assert_array_equal(model.fit_transform(matrix), codes)
-    columns = [f"{label}{i}" for i, label in enumerate(labels)]
-    model.set_params(groups={"a": columns[:12], "b": columns[12:]})
-    np.testing.assert_array_equal(model.fit_transform(pandas.DataFrame(matrix, columns=columns)), codes)
     model.set_params(groups=labels)
     np.testing.assert_array_equal(model.fit_transform(matrix), codes)
     assert model.views_.tolist() == ["a", "b"]
@@ -116,7 +112,7 @@ def test_the_order_of_views_and_columns_changes_nothing(views, rng):
 
 
 @NOT_CONVERGED
-@pytest.mark.parametrize("scale", ["energy", "noise", "none"])
+@pytest.mark.parametrize("scale", ["energy", "none"])
 @pytest.mark.parametrize("norm", [2, "inf"])
 def test_odd_views(scale, norm, rng):
     codes = rng.random((30, 2))
@@ -134,15 +130,6 @@ def test_scales_of_views_do_not_matter(views):
     codes = model.fit_transform(views)
     larger = {"sounds": views["sounds"] * 2.0**20, "images": views["images"]}
     np.testing.assert_allclose(model.fit_transform(larger), codes, rtol=1e-6, atol=1e-9)
-
-
-@NOT_CONVERGED
-@pytest.mark.slow
-def test_weights_of_views_by_cross_validation(rng):
-    codes = rng.gamma(1, size=(60, 3))
-    views = {"good": codes @ rng.random((3, 15)), "poor": 0.3 * codes @ rng.random((3, 30)) + rng.random((60, 30))}
-    model = MultiviewNMF(3, loss="frobenius", view_weight="cv", max_iter=60, random_state=0).fit(views)
-    assert model.view_weights_[0] > model.view_weights_[1] > 0.1
 
 
 @NOT_CONVERGED
@@ -170,6 +157,8 @@ def test_what_is_not_allowed_is_named(views):
         (a, {"groups": [0, 1]}, "groups must be index sets, or a label for each of 12 features"),
         ([a, None], {}, "X must hold every view in training; got none of 1"),
         ([a, b], {"view_weight": [1]}, "view_weight must be a number for each of 2 views"),
+        ([a, b], {"view_weight": "cv"}, "view_weight must be a number for each of 2 views; got 'cv'"),
+        ([a, b], {"scale": "noise"}, "scale must be"),
         ([a, b], {"group_norm": 1}, "group_norm must be 2 or 'inf'; got 1"),
         ([a, b], {"codes_l2": 0}, "codes_l2 must be a finite number > 0; got 0"),
     ):
@@ -253,8 +242,6 @@ def test_views_that_would_be_lost_are_refused(views):
     model = MultiviewNMF(2, random_state=0)
     with pytest.raises(ParameterError, match="view 1 must hold real numbers; got complex ones"):
         model.fit([a, b + 1j])
-    with pytest.raises(ParameterError, match="X must name each view differently, also as text"):
-        model.fit({1: a, "1": b})
     with pytest.raises(ParameterError, match=r"view 1 must be an array of shape \(n_samples, n_features\); got"):
         model.fit([a, b[:, :0]])
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
@@ -319,8 +306,7 @@ def test_views_that_do_not_vary_are_compared_with_zeros(rng):
 
 
 @NOT_CONVERGED
-@pytest.mark.parametrize("weight", [None, "cv"])
-def test_a_view_of_noise_is_left_out_and_named(weight, rng, tmp_path):
+def test_a_view_of_noise_is_left_out_and_named(rng, tmp_path):
     """It kept the weight 1 and drew the codes away."""
     codes = rng.gamma(0.5, size=(100, 4))
     views = {
@@ -330,8 +316,8 @@ def test_a_view_of_noise_is_left_out_and_named(weight, rng, tmp_path):
     clean = MultiviewNMF(4, **options).fit_transform(views)
     noisy = {**views, "hiss": rng.random((100, 40))}
     with pytest.warns(UserWarning, match="leaves out views that look like noise: hiss; pass view_weight"):
-        model = MultiviewNMF(4, view_weight=weight, **options).fit(noisy)
-    assert model.view_weights_[2] == 0 and (model.view_weights_[:2] >= 0.25).all()
+        model = MultiviewNMF(4, **options).fit(noisy)
+    assert model.view_weights_.tolist() == [1, 1, 0]
 
     def agreement(W):
         """Return how well the true codes are a linear function of `W`, as a share of their variance."""
@@ -341,15 +327,14 @@ def test_a_view_of_noise_is_left_out_and_named(weight, rng, tmp_path):
     kept = MultiviewNMF(4, view_weight=[1, 1, 1], **options).fit(noisy)  # given weights stay
     assert kept.view_weights_.tolist() == [1, 1, 1]
     assert agreement(kept.transform(noisy)) + 0.05 < agreement(model.transform(noisy))
-    if weight is None:
-        np.testing.assert_allclose(model.transform(noisy), clean, rtol=1e-6, atol=1e-9)  # as if it were not there
-        assert not model.components_[:, 14:].any() and np.isfinite(model.components_).all()
-        model.save(tmp_path / "model.npz")
-        np.testing.assert_array_equal(load_model(tmp_path / "model.npz").transform(noisy), model.transform(noisy))
-        model.view_scales_ = 0 * model.view_scales_
-        model.save(tmp_path / "none.npz")
-        with pytest.raises(UnreadableError, match="view_scales_ must be above 0 for a view"):
-            load_model(tmp_path / "none.npz")
+    np.testing.assert_allclose(model.transform(noisy), clean, rtol=1e-6, atol=1e-9)  # as if it were not there
+    assert not model.components_[:, 14:].any() and np.isfinite(model.components_).all()
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.npz").transform(noisy), model.transform(noisy))
+    model.view_scales_ = 0 * model.view_scales_
+    model.save(tmp_path / "none.npz")
+    with pytest.raises(UnreadableError, match="view_scales_ must be above 0 for a view"):
+        load_model(tmp_path / "none.npz")
 
 
 def checked(views, there=None):

@@ -71,15 +71,13 @@ def test_a_view_that_says_little_leaves_codes_near_their_mean(rng, loss):
 @pytest.mark.slow
 @NOT_CONVERGED
 def test_codes_of_training_samples_are_those_of_new_ones(rng):
-    """Also where views are missing, single entries are, or views do not fit."""
+    """Also where views are missing, or single entries are."""
     codes = rng.gamma(1, size=(80, 3))
     views = {name: codes @ rng.random((3, width)) for name, width in (("a", 15), ("b", 12), ("c", 9))}
     views["a"][:20] = np.nan
     views["b"][15:30, :4] = np.nan
-    views["c"][40:50] = views["c"].max() * rng.random((10, 9))
-    model = MultiviewNMF(3, loss="frobenius", missing_values=np.nan, view_outliers=3, random_state=0)
+    model = MultiviewNMF(3, loss="frobenius", missing_values=np.nan, random_state=0)
     np.testing.assert_allclose(model.fit_transform(views), model.transform(views), rtol=1e-10)
-    assert model.outlying_views_[40:50, 2].sum() > 5
     some = {name: view[10:60] for name, view in views.items()}
     np.testing.assert_allclose(model.transform(some), model.transform(views)[10:60], rtol=1e-8, atol=1e-10)
 
@@ -158,7 +156,7 @@ def test_new_samples_are_worked_on_in_blocks(rng, monkeypatch):
     codes, H = rng.gamma(1, size=(1500, 3)), rng.random((3, 200))
     data = codes @ H + 0.01 * rng.random((1500, 200))
     views = {"a": data[:, :120], "b": data[:, 120:150], "c": data[:, 150:]}
-    model = MultiviewNMF(3, loss="frobenius", random_state=0, missing_values=np.nan, view_outliers=3)
+    model = MultiviewNMF(3, loss="frobenius", random_state=0, missing_values=np.nan)
     model.fit({name: view[:60] for name, view in views.items()})
     observed = rng.random((1500, 3)) < 0.7
     observed[:, 0] |= ~observed.any(axis=1)
@@ -184,23 +182,22 @@ def test_what_is_imputed_is_no_part_of_the_data(rng):
 
 
 def test_only_missing_views_are_filled_in_before_a_fit(rng):
-    """Neither those that were left out, nor single entries, nor where few components are learnt."""
+    """Neither single entries, nor where few components are learnt."""
     data, groups, scales = rng.random((12, 6)), np.array([0, 0, 1, 1, 1, 2]), np.array([1.0, 2, 3])
-    given = np.ones((12, 6))
-    given[0, :2], given[1, 2] = 0, 0
-    entries = given.copy()
-    entries[2, 5] = 0  # left out
+    entries = np.ones((12, 6))
+    entries[0, :2], entries[1, 2] = 0, 0
     data *= entries
     model = NMF(5, loss="frobenius", max_iter=20, random_state=0)
-    views, there = record(data, entries, groups), record(data, given, groups)
-    found = complete_views(model, views, there, scales)
+    views = record(data, entries, groups)
+    found = complete_views(model, views, scales)
     filled = found.data
     assert (filled[0, :2] > 0).all() and found.entries[0].all()
     filled[0, :2] = 0
     np.testing.assert_array_equal(filled, data)
     np.testing.assert_array_equal(found.entries[1:], entries[1:])
-    assert complete_views(model, views, record(data, None, groups), scales) is views
-    assert complete_views(model.set_params(n_components=4), views, there, scales) is views
+    whole = record(data, None, groups)
+    assert complete_views(model, whole, scales) is whole
+    assert complete_views(model.set_params(n_components=4), views, scales) is views
 
 
 @NOT_CONVERGED

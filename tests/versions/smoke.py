@@ -162,7 +162,6 @@ COMMANDS = {
     "background evaluate": ["background evaluate clip --out bg"],
     "faces train": ["faces train people --model people.npz --rank 8"],
     "faces identify": ["faces identify people.npz people/p1/2.png"],
-    "faces verify": ["faces verify people.npz people/p1/2.png people/p2/2.png"],
     "faces add": ["faces add people.npz people/p1/2.png people/p1/3.png --name eve --model more.npz"],
     "faces cluster": ["faces cluster people --clusters 5 --out groups"],
     "faces shadows": ["faces shadows people/p0 --out light"],

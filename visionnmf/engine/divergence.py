@@ -98,14 +98,6 @@ def exponent(beta: float) -> float:
     return 1.0 if beta <= 2 else 1 / (beta - 1)
 
 
-def entries(x: Array, p: Array, beta: float) -> Array:
-    """Return the beta-divergence of each entry of `x` > 0 from `p` > 0, beta not 1, for few entries not in rows."""
-    ratio = x / p
-    if beta == 0.0:
-        return np.asarray(ratio - np.log(ratio) - 1)
-    return np.asarray(p**beta * (ratio**beta + (beta - 1) - beta * ratio) / (beta * (beta - 1)))
-
-
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
     """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
 
@@ -115,7 +107,7 @@ def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
     """
     beta = float(beta)
     if not isinstance(X, np.ndarray):
-        return _row_values_elsewhere(X, P, M, beta)
+        return _row_values_elsewhere(X, P, M)  # only this divergence is minimised there
     X, P = X.astype(np.float64, copy=False), P.astype(np.float64, copy=False)
     M = None if M is None else M.astype(np.float64, copy=False)
     means = row_means(X, M)
@@ -130,26 +122,14 @@ def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
     return values(X, powers_of(X, beta), P, M, beta) * units**beta
 
 
-def _row_values_elsewhere(X: Any, P: Any, M: Any, beta: float) -> Any:
-    """Return the beta-divergence of each row (n_rows,) for arrays of other libraries, without compiled kernels."""
+def _row_values_elsewhere(X: Any, P: Any, M: Any) -> Any:
+    """Return the Kullback-Leibler divergence of each row (n_rows,) for arrays of other libraries, without kernels."""
     xp = namespace_of(X)
     X, P = xp.asarray(X, dtype=xp.float64), xp.asarray(P, dtype=xp.float64)
     M = 1 + 0 * X if M is None else xp.asarray(M, dtype=xp.float64)
     observed = xp.asarray(M > 0, dtype=xp.float64)
     n_observed = xp.clip(xp.sum(observed, axis=1, keepdims=True), 1.0, None)
     means = xp.sum(X * observed, axis=1, keepdims=True) / n_observed
-    full = means > LEAST_MEAN[8]  # not rows of zeros; 8: all numbers here have eight bytes
-    units = xp.where(full, means, 1 + 0 * means)  # of the rows, so that powers stay in range
-    X = X / units
-    P = xp.maximum(P / units, xp.where(full, 0 * means + floor_of(beta), 0 * means + EMPTY_FLOOR))
-    ratio = X / P
-    # 0 log 0 = 0. For beta <= 0 an entry of 0 is a missing one, of weight 0, whose loss only has to be finite.
-    safe = xp.where(X > 0, ratio, 1 + 0 * X)
-    if beta == 1.0:
-        entries = X * xp.log(safe) - X + P
-    elif beta == 0.0:
-        entries = ratio - xp.log(safe) - 1
-    else:
-        powers = xp.where(X > 0, safe**beta, 0 * X)
-        entries = P**beta * (powers + (beta - 1) - beta * ratio) / (beta * (beta - 1))
-    return xp.sum(M * entries, axis=1) * units[:, 0] ** beta
+    P = xp.maximum(P, xp.where(means > LEAST_MEAN[8], means * floor_of(1.0), 0 * means + EMPTY_FLOOR))
+    ratio = xp.where(X > 0, X / P, 1 + 0 * X)  # 0 log 0 = 0
+    return xp.sum(M * (X * xp.log(ratio) - X + P), axis=1)

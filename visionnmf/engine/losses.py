@@ -77,12 +77,10 @@ class SparseForm(NamedTuple):
         entry there.
     derivative_scale : callable
         ``derivative_scale(x, parameter)`` returns the size of the derivative at stored entries and the model 0, as in
-        :attr:`LossRecord.derivative`; for divergences without zeros, of its positive part at the model x.
+        :attr:`LossRecord.derivative`.
     squared : bool
     weighted : bool
         Whether entries that are not stored may have any weight from 0 to 1, instead of only 0 or 1.
-    zeros : bool
-        Whether entries that are not stored may be 0; otherwise they must be missing, that is, have the weight 0.
     """
 
     value: Callable[[Array, Array, Array, float], float]
@@ -90,7 +88,6 @@ class SparseForm(NamedTuple):
     derivative_scale: Callable[[Array, float], Array]
     squared: bool = False
     weighted: bool = False
-    zeros: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +129,7 @@ class LossRecord:
     codes_as : str or None
         A loss with the same optimal codes, row by row, if the codes have no l1 or l2 penalty.
 
-    `values` and `derivative` are written in the array API, so that they also take arrays of PyTorch, for example.
+    `values` is written in the array API, so that it also takes arrays of PyTorch, for example.
     """
 
     name: str
@@ -149,18 +146,6 @@ class LossRecord:
     sparse: SparseForm | None = None
     codes: str
     codes_as: str | None = None
-
-    def takes_sparse(self, zero_weight: float) -> bool:
-        """Return whether data may be sparse if the entries that are not stored have this weight.
-
-        `sparse` is the form of the loss for sparse data, None if it has none. If its `zeros` is false, entries
-        that are not stored cannot be zeros: they must be missing, that is, have the weight 0.
-
-        Returns
-        -------
-        bool
-        """
-        return self.sparse is not None and (self.sparse.zeros or zero_weight == 0)
 
     @property
     def is_divergence(self) -> bool:
@@ -214,7 +199,7 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
-def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1. The Manhattan loss is an elastic net with ``alpha = 0``.
@@ -222,17 +207,16 @@ def _manhattan(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
     return _elastic_net(X, P, M, 0.0, tiny)
 
 
-def _elastic_net(X: Any, P: Any, M: Any, alpha: float, tiny: float) -> tuple[Any, Any]:
+def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
 
     The weights `M` may be 1.
     """
-    xp = namespace_of(X)
     E = P - X
-    return M * (xp.where(xp.abs(E) <= tiny, 0 * E, xp.sign(E)) + alpha * E), M * (1 + alpha * X)
+    return M * (np.where(np.abs(E) <= tiny, 0 * E, np.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
-def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of half the squared residual with respect to the model, and its size at the model 0.
 
     The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
@@ -240,33 +224,31 @@ def _frobenius(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[A
     return M * (P - X), M * X
 
 
-def _huber(X: Any, P: Any, M: Any, delta: float, tiny: float) -> tuple[Any, Any]:
+def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it.
 
     The weights `M` may be 1. `tiny` belongs to the signature that all losses share.
     """
-    xp = namespace_of(X)
-    return M * xp.clip(P - X, -delta, delta), M * xp.clip(X, None, delta)
+    return M * np.clip(P - X, -delta, delta), M * np.clip(X, None, delta)
 
 
-def _l21(X: Any, P: Any, M: Any, parameter: float, tiny: float) -> tuple[Any, Any]:
+def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it.
 
     The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
     """
-    xp = namespace_of(X)
-    sizes = xp.sqrt(xp.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
+    sizes = np.sqrt(np.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
-    def derivative(E: Any) -> Any:
+    def derivative(E: Array) -> Array:
         """Return the derivative at residuals `E` (n_rows, n): each row over its weighted norm."""
-        norms = xp.sqrt(xp.sum(M * E * E, axis=1, keepdims=True))
+        norms = np.sqrt(np.sum(M * E * E, axis=1, keepdims=True))
         # use the subgradient 0 for rows that the model fits exactly, compared to the norms of the data's rows, `sizes`
-        return M * E / xp.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
+        return M * E / np.where(norms > ZERO * sizes, norms, 0 * norms + np.inf)
 
     return derivative(P - X), derivative(X)
 
 
-def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> tuple[Any, Any]:
+def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
 
     The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
@@ -274,8 +256,7 @@ def _divergence_derivative(X: Any, P: Any, M: Any, beta: float, tiny: float) -> 
     number 1. `tiny` belongs to the signature that all losses share.
     """
     # the same floor as in the loss; a smaller model counts as 0
-    xp = namespace_of(X)
-    P = xp.maximum(P, xp.clip(1e-7 * xp.mean(X, axis=1, keepdims=True), 1e-30, None))
+    P = np.maximum(P, np.clip(1e-7 * np.mean(X, axis=1, keepdims=True), 1e-30, None))
     size = M * P ** (beta - 1)
     return size * (1 - X / P), size
 
@@ -285,33 +266,6 @@ def _stored_kullback_leibler(x: Array, p: Array, floor: Array, parameter: float)
     positive = x > 0
     ratio = x[positive] / np.maximum(p, floor)[positive]
     return float((p - x).sum() + np.dot(x[positive], np.log(ratio)))
-
-
-def _stored_divergence(beta: float | None = None) -> SparseForm:
-    """Return the form of sparse data without zeros for a beta-divergence; None takes the loss's parameter for beta."""
-
-    def value(x: Array, p: Array, floor: Array, parameter: float) -> float:
-        """Return the divergence of stored entries `x` > 0 with model `p`, raised to `floor` > 0."""
-        return float(divergence.entries(x, np.maximum(p, floor), parameter if beta is None else beta).sum())
-
-    def deviation(x: Array, p: Array, floor: Array, weight: float, parameter: float) -> Array:
-        """Return the derivative ``p^(beta - 1) (1 - x / p)`` at stored entries, `p` raised to `floor`.
-
-        The others are missing, so their `weight` is 0; it belongs to the signature that all losses share.
-        """
-        p = np.maximum(p, floor)
-        # `beta` None: the exponent is the parameter of the loss
-        return np.asarray(p ** ((parameter if beta is None else beta) - 1) * (1 - x / p))
-
-    def derivative_scale(x: Array, parameter: float) -> Array:
-        """Return the positive part ``p^(beta - 1)`` of the derivative at the model ``p = x``.
-
-        The optimality measure takes it for the scale of derivatives: far below it, a gradient counts as 0.
-        """
-        # `beta` None: the exponent is the parameter of the loss
-        return np.asarray(x ** ((parameter if beta is None else beta) - 1))
-
-    return SparseForm(value, deviation, derivative_scale, zeros=False)  # entries that are not stored are missing, not 0
 
 
 def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler: bool = False) -> Callable[..., None]:
@@ -428,7 +382,6 @@ _RECORDS = (
         beta=0.0,
         values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 0.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 0, tiny),
-        sparse=_stored_divergence(0.0),
         codes="sbcd",
     ),
     LossRecord(
@@ -438,7 +391,6 @@ _RECORDS = (
         beta="parameter",
         values=divergence.row_values,
         derivative=_divergence_derivative,
-        sparse=_stored_divergence(),
         codes="sbcd",
     ),
 )
@@ -519,8 +471,8 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
     form or does not support this `zero_weight`.
     """
     form = loss.record.sparse
-    if form is None or not loss.record.takes_sparse(zero_weight):
-        able = sorted(name for name, record in LOSSES.items() if record.takes_sparse(zero_weight))
+    if form is None:
+        able = sorted(name for name, record in LOSSES.items() if record.sparse is not None)
         raise ParameterError(f"loss must be one of {able} for a sparse X; got {loss.name!r}; pass X.toarray()")
     check_zero_weight(loss, zero_weight)
     # in double precision, because the optimality measure has already compiled the kernel for it

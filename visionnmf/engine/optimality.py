@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays.factors import penalty_weights
-from .arrays.namespace import inner, is_not_numpy, namespace_of, sum_of_squares
+from .arrays.namespace import inner, sum_of_squares
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
@@ -53,7 +52,8 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
     """
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
-    size = size_of(problem, W64, H64)
+    # the norm of the data, to which changes are relative; of data of zeros, a bound of that of the model
+    size = float(np.sqrt(sum_of_squares(problem.X))) or float(np.sum(_norms(W64) * _norms(H64)))
     if not size:
         return 0.0
     with one_blas_thread():
@@ -61,40 +61,22 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
             found = _kinked_gradients(problem, W64, H64)
         else:
             found = gradients(problem, W64, H64)
-    return distance(problem, W64, H64, found, size)
-
-
-def size_of(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return the norm of the data, to which changes are relative; of data of zeros, a bound of that of the model."""
-    model = float(namespace_of(H).sum(_norms(Wt) * _norms(H)))
-    return float(np.sqrt(sum_of_squares(problem.X))) or model
-
-
-def distance(problem: Problem, Wt: Any, H: Any, found: Gradients, size: float) -> float:
-    """Return the measure at the top of this module for factors in double precision, of any library, and gradients.
-
-    `size` is what :func:`size_of` returns for them, and not 0.
-    """
     # curvature of the loss, which sets the step length: the size of its derivative over that of the data
     sigma = found.scale / size or 1.0  # 1 if the data are all 0
     changes = (
-        moved_squares(Wt, found.codes, _norms(H), problem.penalty_W, sigma),
-        moved_squares(H, found.components, _norms(Wt), problem.penalty_H, sigma),
+        moved_squares(W64, found.codes, _norms(H64), problem.penalty_W, sigma),
+        moved_squares(H64, found.components, _norms(W64), problem.penalty_H, sigma),
     )
     return float(np.sqrt(max(changes))) / size
 
 
-def _norms(F: Any) -> Any:
+def _norms(F: Array) -> Array:
     """Return the Euclidean norm (r,) of each row of a factor (r, n_points)."""
-    xp = namespace_of(F)
-    return xp.sqrt(xp.sum(F * F, axis=1))
+    return np.asarray(np.sqrt(np.sum(F * F, axis=1)))
 
 
-def penalty_gradient(penalty: Penalties, F: Any) -> Any:
+def penalty_gradient(penalty: Penalties, F: Array) -> Array:
     """Return the gradient of the penalty terms that are smooth on ``F >= 0``: in a box also linear ones."""
-    if is_not_numpy(F):  # the penalty is a box, l1 and l2
-        l1, l2 = penalty_weights(penalty, F)
-        return l1 + l2 * F
     G = penalty.gradient(F)
     if isinstance(penalty.constraint, Box):  # otherwise the prox handles linear terms, such as l1
         for term in penalty.linear:
@@ -102,22 +84,21 @@ def penalty_gradient(penalty: Penalties, F: Any) -> Any:
     return G
 
 
-def moved_squares(F: Any, G: Any, norms: Any, penalty: Penalties, sigma: float) -> float:
+def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
     """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
 
     `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
     `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
     is not a box, all components share the shortest of these, because a prox may need one length for all.
     """
-    xp = namespace_of(F)
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
-    used = norms > 1e-30 * xp.max(norms)
-    if not bool(xp.any(used)):
+    used = norms > 1e-30 * np.max(norms)
+    if not used.any():
         return 0.0
     G = G + penalty_gradient(penalty, F)
-    steps = 1 / (sigma * xp.where(used, norms, xp.full_like(norms, np.inf))[:, None] ** 2)
+    steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
     if isinstance(penalty.constraint, Box):
-        moved = xp.clip(F - steps * G, penalty.low, penalty.high)
+        moved = np.clip(F - steps * G, penalty.low, penalty.high)
     else:
         step = float(steps[used].min())
         moved = F - step * G

@@ -234,14 +234,6 @@ def _curvatures(gram: Array, penalty: Penalties) -> Array:
     """
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
-    return separate_curvatures(gram)
-
-
-def separate_curvatures(gram: Array) -> Array:
-    """Return d (r,), one number for each component, so that ``diag(d) - gram`` is positive semi-definite.
-
-    A gradient step of length ``1 / d[k]`` on each component k at once then never raises the quadratic.
-    """
     squares = gram.diagonal().astype(np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     squares = np.maximum(squares, np.finfo(gram.dtype).eps * squares.max(initial=0))

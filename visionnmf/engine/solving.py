@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,6 @@ from visionnmf.exceptions import ParameterError
 
 from .arrays import fitting
 from .arrays.namespace import is_not_numpy, namespace_of
-from .arrays.optimality import optimality as optimality_on_device
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality
@@ -74,7 +73,7 @@ class Solver(NamedTuple):
     `minimises` tells from the record of a loss whether the solver minimises it. `terms` are the penalty terms that it
     supports on either factor, in addition to non-negativity; :data:`.penalties.ANY` if it supports every term with a
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
-    sparse, for a loss that has a sparse form: "gaps" means only for those whose unstored entries must be missing.
+    sparse, for a loss that has a sparse form.
     `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
     factors have both signs. `elsewhere` names data that are not arrays of NumPy on which the solver runs as well: keys
     of :data:`ELSEWHERE`.
@@ -84,7 +83,7 @@ class Solver(NamedTuple):
     minimises: Callable[[LossRecord], bool]
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
-    sparse: bool | Literal["gaps"] = False
+    sparse: bool = False
     codes: FindCodes | None = None
     elsewhere: Collection[str] = ()
 
@@ -98,7 +97,7 @@ class Solver(NamedTuple):
 
         ``minimises(record)`` says whether it minimises a loss, `terms` are the penalty terms that it supports, and
         `weights` whether it takes weights or missing entries. A sparse `X` whose `zero_weight` is 0 has missing ones.
-        Both the loss (``record.takes_sparse``) and this solver must have a form for such an `X`.
+        Both the loss (``record.sparse``) and this solver must have a form for such an `X`.
         """
         record = problem.loss.record
         if not self.minimises(record):
@@ -110,19 +109,9 @@ class Solver(NamedTuple):
         missing = problem.is_sparse and problem.zero_weight == 0
         if (problem.weights is not None or missing) and not self.weights:
             return "does not take weights or missing entries"
-        if problem.is_sparse and not (record.takes_sparse(problem.zero_weight) and self._takes_sparse(record)):
+        if problem.is_sparse and not (record.sparse is not None and self.sparse):
             return f"does not take sparse X with {problem.loss.label}"
         return None
-
-    def _takes_sparse(self, record: LossRecord) -> bool:
-        """Return whether the solver takes the sparse form of a loss.
-
-        If `sparse` is "gaps", it takes only losses whose form leaves out the entries that are not stored, which must be
-        missing; other forms, with ``record.sparse.zeros``, can count them as 0.
-        """
-        if self.sparse == "gaps":
-            return record.sparse is not None and not record.sparse.zeros
-        return self.sparse
 
 
 def _only(names: Collection[str]) -> Callable[[LossRecord], bool]:
@@ -143,18 +132,18 @@ LEAST_SQUARES = _only({"frobenius"})
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=ELSEWHERE),
-    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True, elsewhere=("device",)),
+    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
     "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
     "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
     "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
-    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True, sparse="gaps"),
+    "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=ELSEWHERE),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True, elsewhere=("device",)),
+    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
     "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
     "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
     "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
@@ -238,8 +227,8 @@ def fit(
 
 
 def _optimality(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return how far factors of NumPy, or of another library, are from a stationary point; 0 at one."""
-    return (optimality_on_device if is_not_numpy(problem.X) else optimality)(problem, Wt, H)
+    """Return how far factors are from a stationary point, 0 at one; NaN, which is not measured, on a device."""
+    return math.nan if is_not_numpy(problem.X) else optimality(problem, Wt, H)
 
 
 class Found(NamedTuple):
@@ -304,7 +293,7 @@ def check_codes(problem: Problem) -> None:
     if unsupported:
         listed = " and ".join(unsupported)
         raise ParameterError(f"penalty_W must be without {listed} for codes of {problem.loss.label}; got one with it")
-    if problem.is_sparse and not problem.loss.record.takes_sparse(problem.zero_weight):
+    if problem.is_sparse and problem.loss.record.sparse is None:
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
 
 

@@ -167,6 +167,7 @@ class Stopping:
         iterations.
         """
         if self.confirmed_at is None:
+            # on a device the measure is NaN, which is no plateau
             plateau = self.optimality is not None and self.optimality() > STATIONARY
             self.confirmed_at = 2 * n_iter if plateau else n_iter
         return n_iter >= self.confirmed_at

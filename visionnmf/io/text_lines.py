@@ -1,4 +1,4 @@
-"""The lines of text files, of standard input, and of logs that grow.
+"""The lines of text files and of standard input.
 
 Any bytes become text, and no more than 64 KiB of a line are kept.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import select
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from visionnmf._checks import check_number
 from visionnmf.exceptions import UnreadableError
 
-Line = str | None  # None: a followed log has nothing new at the moment
+Line = str | None  # None: standard input has nothing new at the moment
 
 LINE_BYTES = 1 << 16  # kept of a line
 CHUNK_BYTES = 1 << 18
@@ -30,135 +27,14 @@ _OTHER_FILES = (
 )
 
 
-class CurrentLine:
-    """Which line a reader of a log is at: the name of the log, the line number from 1, and the text of the line."""
-
-    __slots__ = ("number", "source", "text")
-
-    def __init__(self, source: str = "") -> None:
-        self.source, self.number, self.text = source, 0, ""  # 0: no line has been read
-
-    def watch(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yield the same lines, and record each as the current one before it is yielded.
-
-        None, which stands for a moment in which a followed log has nothing new, is passed on but not counted.
-        """
-        for line in lines:
-            if line is not None:
-                self.number += 1
-                self.text = line
-            yield line
-
-
-def follow(
-    path: str | Path,
-    *,
-    poll: float = 0.5,
-    stop: Callable[[], bool] | None = None,
-    place: CurrentLine | None = None,
-) -> Iterator[Line]:
-    """Yield the lines of a growing log as they are written, and None at each poll that finds nothing new.
-
-    After a rotation by renaming, the old file is read to its end, and then the new one from its start; after one by
-    truncation, it is read from its start again. A file that grows beyond its old length between two polls cannot be
-    told from one that has grown. `stop` is called at each poll, every `poll` seconds; the iteration ends when it
-    returns True. Lines that exist already are left out; the line number of `place` is set to where the reading begins.
-    Raises UnreadableError if the file cannot be read at first, or is a folder.
-    """
-    check_number(poll, "poll", without_low=True)  # > 0
-    path = Path(path)
-    file: BinaryIO | None = _open(path)  # None while the log does not exist
-    splitter = _LineSplitter()
-    if file is not None:
-        if place is not None:
-            place.number = _count_lines(file)
-        splitter.skipping = _seek_end(file)
-        if place is not None:
-            place.number += splitter.skipping  # a line that is half written counts, although its rest is skipped
-    try:
-        while True:
-            data = file.read(CHUNK_BYTES) if file is not None else b""
-            if data:
-                yield from splitter.feed(data)
-                if stop is not None and stop():
-                    return
-                continue
-            change = _rotation(path, file)
-            if change:
-                if file is not None:
-                    late = file.read(CHUNK_BYTES)  # written between the last read and the rotation
-                    if late and change == "renamed":
-                        yield from splitter.feed(late)
-                        continue
-                    yield from splitter.finish()  # a last line without an end is complete now
-                    file.close()
-                file = _open(path, again=True)
-                if place is not None:
-                    place.number = 0
-                if file is not None:
-                    continue
-            yield None
-            if stop is not None and stop():
-                return
-            time.sleep(poll)
-    finally:
-        if file is not None:
-            file.close()
-
-
-def _open(path: Path, again: bool = False) -> BinaryIO | None:
-    """Open a log; return None if it does not exist, or, after a rotation (`again`), may not be read yet."""
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if again and isinstance(error, PermissionError):  # created first, given to its readers a moment later
-            return None
-        raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _seek_end(file: BinaryIO) -> bool:
-    """Go to the end of a file, and return whether this is in the middle of a line, one that is still being written."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 2))
-    last = file.read(min(2, size)).rstrip(b"\0")  # in UTF-16 a NUL follows the end of the line
-    return bool(last) and not last.endswith(b"\n")
-
-
-def _count_lines(file: BinaryIO) -> int:
-    """Return the number of line ends from the current position to the end of a file."""
-    return sum(data.count(b"\n") for data in iter(lambda: file.read(CHUNK_BYTES), b""))
-
-
-def _rotation(path: Path, file: BinaryIO | None) -> str:
-    """Return "renamed" if another file is at the path now, "truncated" if the file is shorter, else an empty text."""
-    try:
-        there = path.stat()
-    except OSError:
-        return ""  # between renaming the old file and creating the new one
-    if file is None:
-        return "renamed"
-    here = os.fstat(file.fileno())
-    if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-        return "renamed"
-    return "truncated" if there.st_size < file.tell() else ""
-
-
 class _LineSplitter:
     """Turns bytes into lines; keeps the beginning of an unfinished line, up to `LINE_BYTES`."""
 
     def __init__(self) -> None:
-        """Begin at the start of a line; after a beginning within one, the caller sets `skipping` to leave it out."""
         self.rest = b""  # the beginning of a line whose end has not come
-        # the first line is skipped, because its beginning was not seen
-        self.skipping = False
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Yield the lines that `data` completes; `skipping` leaves out the rest of a line that was not begun here."""
-        if self.skipping:
-            _, end, data = data.partition(b"\n")
-            self.skipping = not end  # the end of the skipped line may come with later data
+        """Yield the lines that `data` completes."""
         *whole, rest = data.split(b"\n")  # `self.rest` is the beginning of a line whose end had not come
         for part in whole:
             yield _text(self.rest + part[:LINE_BYTES])  # _text cuts the sum again
@@ -166,11 +42,9 @@ class _LineSplitter:
         self.rest += rest[: max(0, LINE_BYTES - len(self.rest))]
 
     def finish(self) -> Iterator[str]:
-        """Yield the last line if it has no line end, and reset the state for the next file."""
-        if self.rest:  # empty while the rest of a line whose beginning was not seen is being skipped
+        """Yield the last line if it has no line end."""
+        if self.rest:
             yield _text(self.rest)
-        self.rest = b""
-        self.skipping = False
 
 
 def _text(line: bytes) -> str:

@@ -42,7 +42,6 @@ __all__ = [
     "is_on_device",
     "loss_at_mean",
     "loss_in_use",
-    "refuse_zeros",
     "weigh_samples",
     "weighted_samples",
     "with_sample_weight",
@@ -403,19 +402,11 @@ def _no_parameter(parameter: Any, what: str) -> None:
         raise ParameterError(f"loss_parameter must be None for {what}; got {parameter!r}")
 
 
-def check_positive(X: Any, weights: Array | None, loss: Loss, *, zeros: bool = True) -> None:
-    """Raise ParameterError if the loss is infinite because an entry that counts is 0.
-
-    `zeros` says whether the entries that a sparse `X` does not store count, as zeros; then every sparse `X` is refused.
-    """
-    if not loss.needs_positive or (sp.issparse(X) and not zeros):
+def check_positive(X: Any, weights: Array | None, loss: Loss) -> None:
+    """Raise ParameterError if the loss is infinite because an entry that counts is 0; a sparse `X` is refused later."""
+    if not loss.needs_positive or sp.issparse(X):
         return
-    refuse_zeros(sp.issparse(X) or bool(((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any()), loss)
-
-
-def refuse_zeros(there: bool, loss: Loss) -> None:
-    """Raise ParameterError if zeros are `there`, at which the loss is infinite."""
-    if there:
+    if ((X <= 0) if weights is None else (X <= 0) & (weights > 0)).any():
         raise ParameterError(
             f"X must be > 0 for {loss.label}; got zeros; add a small constant, or mark them as missing"
         )

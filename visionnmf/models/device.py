@@ -31,7 +31,7 @@ from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, refuse_zeros, with_sample_weight
+from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, with_sample_weight
 from .penalty import given_penalty
 
 __all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
@@ -125,13 +125,6 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
     return sides
 
 
-def _check_positive(X: Any, M: Any, loss: Loss) -> None:
-    """Raise ParameterError if the loss is infinite because an entry of `X` that counts, by its weight `M`, is 0."""
-    if loss.needs_positive:
-        zero = X <= 0 if M is None else (X <= 0) & (M > 0)
-        refuse_zeros(bool(namespace_of(X).any(zero)), loss)
-
-
 def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
     """Return a given factor as an array beside `X`, or None; `name` is for messages."""
     if values is None:
@@ -153,7 +146,6 @@ def fit_on_device(
     # the mean of the observed data, for the default parameter of the loss
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
-    _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
     refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
@@ -195,7 +187,6 @@ def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bo
     """
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
-    _check_positive(data, entries, loss)
     penalties = _penalties(model, data)
     refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
@@ -220,6 +211,7 @@ def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
     loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
     problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
+    choose("auto", problem, elsewhere="device")  # raises for a loss without codes on a device
     # the components have been divided by these norms, and the penalty is that of the codes before
     norms = to_numpy(model.component_norms_).astype(np.float64)
     return codes_on_device(replace(problem, penalty_W=problem.penalty_W.rescaled(norms)), model.components_)

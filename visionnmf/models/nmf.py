@@ -135,7 +135,8 @@ class NMF(WithPenalties, LinearModel):
         The others never rise for coordinate descent, "hals", "spg" and "mu"; for "admm" they may.
     optimality_ : float
         How far the solution is from satisfying the first-order conditions, from 0 (converged) to about 1. NaN if the
-        model is 0 and the data are not, because the conditions then hold whatever the data are.
+        model is 0 and the data are not, because the conditions then hold whatever the data are, and for fits on a
+        device, where it is not measured.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -235,8 +236,7 @@ class NMF(WithPenalties, LinearModel):
         tags = super().__sklearn_tags__()
         # "auto" chooses "frobenius" or another loss that takes the data, so it takes sparse ones as "frobenius" does
         record = find_loss("frobenius" if isinstance(self.loss, str) and self.loss == choices.AUTO else self.loss)
-        # `missing_values` is None, NaN or 0; entries that are not stored have the weight 0 if zeros are missing, else 1
-        tags.input_tags.sparse = record is not None and record.takes_sparse(float(self.missing_values != 0))
+        tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         return tags
 
@@ -249,10 +249,10 @@ class NMF(WithPenalties, LinearModel):
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
-            and "kullback-leibler", and with ``missing_values=0`` also for "itakura-saito" and numbers. An array of Dask
-            is fitted block by block, on the workers of the active client if there is one (docs/dask.md); its codes are
-            an array of Dask as well. An array of PyTorch or CuPy is fitted where it lies with scikit-learn's
-            setting ``array_api_dispatch`` (docs/gpu.md); components and codes are then arrays of that library.
+            and "kullback-leibler". An array of Dask is fitted block by block, on the workers of the active client if
+            there is one (docs/dask.md); its codes are an array of Dask as well. An array of PyTorch or CuPy is fitted
+            where it lies with scikit-learn's setting ``array_api_dispatch`` (docs/gpu.md); components and codes are
+            then arrays of that library.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
@@ -359,7 +359,7 @@ class NMF(WithPenalties, LinearModel):
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
         loss = fitted_loss(loss_in_use(self), self.loss_parameter_)
-        check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
+        check_positive(data, entries, loss)
         problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
         # a copy, as the array of a loaded model may be read-only, or on a device
         H = np.array(to_numpy(self.components_), data.dtype)
@@ -390,7 +390,7 @@ class NMF(WithPenalties, LinearModel):
         loss = check_loss(loss_in_use(self), self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
-        check_positive(data, entries, loss, zeros=self.missing_values != 0)  # not stored is 0, unless 0 is missing
+        check_positive(data, entries, loss)
         ridge = self._ridge(data.shape)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
@@ -420,8 +420,7 @@ class NMF(WithPenalties, LinearModel):
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
-        zeros = self._weight_of_zeros(data)
-        able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].takes_sparse(zeros)]
+        able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].sparse is not None]
         trial = NMF(min(self.n_components or COMPONENTS, *data.shape), max_iter=ITERATIONS)
         rng = check_random_state(check_seed(self.random_state))
         # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries

@@ -3,12 +3,6 @@
 What is displaced a little differs from the scene, above it in one place as much as below it in the next, so that the
 mean over a neighbourhood stays, in each channel. What passes in front shifts the mean. The share of the residual's
 energy that survives smoothing, over the clip, tells the two apart.
-
-Leaves before a bright sky differ with one sign, so that their mean is not 0; but it stays what it is over the clip,
-because as many leaves enter a neighbourhood as leave it. There the same test is made on the smoothed residual less its
-median over the clip. It asks for more smoothing, for colours that come back in all parts of the clip, which those of
-people and cars seldom do, and for differences in most frames: between two passers-by, a neighbourhood has its usual
-value.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray
-from visionnmf.apps.background.kernels import ModelledFrames, count_returns, measure_residuals, rank_residuals
+from visionnmf.apps.background.kernels import ModelledFrames, measure_residuals, rank_residuals
 from visionnmf.engine.blocks import blocks, map_blocks
 
 __all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
@@ -31,12 +25,11 @@ __all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
 
 @dataclass(frozen=True)
 class DynamicBackground:
-    """Where the background moves, and which residuals are usual there; arrays (height, width)."""
+    """Where the background moves, and the noise of its residuals there; arrays (height, width)."""
 
     share: Floats  # how certain it is that the background moves, from 0 to 1
     noise: Floats  # noise of the residual, in grey levels
     smooth_noise: Floats  # noise of the smoothed residual, in grey levels
-    usual: Floats  # median over the clip of the smoothed residual, with its sign, in grey levels
 
 
 def smoothed(residual: NDArray[Any]) -> Floats:
@@ -138,11 +131,8 @@ def find_dynamic_background(
     # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
     # a quantile of the residual.
     smooth, kept, energy, above = _measure(clip, 0.999 * limit)
-    # How certain it is (0 to 1) that a pixel moves in place: its differences cancel, or two colours alternate.
+    # How certain it is (0 to 1) that a pixel moves in place.
     share = _restless(clip, limit, kept, energy, above)
-    median = np.median(smooth, axis=0)
-    smooth -= median
-    share = np.maximum(share, _alternating(clip, smooth, energy))
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
     typical = np.median(np.abs(smooth, out=smooth), axis=0, overwrite_input=True)
@@ -150,11 +140,11 @@ def find_dynamic_background(
     # `smooth_noise` is the noise of smoothed residuals: `dynamic.typical` times the median of their sizes over the
     # frames. `wide` is that of residuals as they are: `dynamic.wider` times a quantile of their sizes over the frames,
     # at least the noise of neighbouring frames, and within bounds.
-    smooth_noise, usual = (np.asarray(cv2.resize(each, (width, height)), np.float32) for each in (typical, median))
+    smooth_noise = np.asarray(cv2.resize(typical, (width, height)), np.float32)
     np.maximum(dynamic.least, dynamic.typical * smooth_noise, out=smooth_noise)
     wide = dynamic.wider * _quantile(clip, dynamic.quantile, np.ones(shape, bool))
     np.clip(np.maximum(wide, noise, out=wide), scale, dynamic.widest, out=wide)
-    return DynamicBackground(share, wide, smooth_noise, usual)
+    return DynamicBackground(share, wide, smooth_noise)
 
 
 def _restless(clip: ModelledFrames, limit: Floats, kept: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
@@ -179,59 +169,3 @@ def _restless(clip: ModelledFrames, limit: Floats, kept: Floats, energy: Floats,
     times_limit = _quantile(clip, dynamic.restless_frames, (survives < dynamic.survives) & restless) / limit
     certain = np.clip((dynamic.survives - survives) / dynamic.survives_range, 0, 1) * np.clip(times_limit - 1, 0, 1)
     return np.asarray(cv2.blur(certain, (feather, feather)), np.float32)
-
-
-def _alternating(clip: ModelledFrames, smooth: Floats, energy: Floats) -> Floats:
-    """Return how certain it is that the background alternates, as leaf and sky do (height, width), from 0 to 1.
-
-    `smooth` (k, height / 2, width / 2) are the smoothed residuals of k frames less their median, and `energy` (height,
-    width) is the mean square of the residuals before smoothing. Little of it survives more smoothing there, colours
-    that are not the scene's come back in all parts of the clip, and neighbourhoods differ from their median in most
-    frames.
-    """
-    leaves = tuning.TUNING.leaves
-    height, width = energy.shape
-    if len(clip.frames) < leaves.fewest_frames:
-        return np.zeros_like(energy)
-    across = min(width // 2, leaves.grid)
-    size = across, max(1, round(height * across / width))  # of the grid on which the test is made
-    box = (leaves.neighbourhood, leaves.neighbourhood)
-    kept = np.zeros(size[::-1], np.float32)  # sum of squares after more smoothing, of residuals up to `cap`
-    energies = np.empty((len(smooth), *kept.shape), np.float32)  # of neighbourhoods, before more smoothing
-    for each, result in zip(smooth, energies, strict=True):
-        coarse = cv2.resize(each, size, interpolation=cv2.INTER_AREA)
-        result[:] = cv2.blur(np.minimum(np.abs(coarse), leaves.cap) ** 2, box)
-        kept += np.minimum(np.abs(cv2.GaussianBlur(coarse, (0, 0), leaves.smoothing)), leaves.cap) ** 2
-    mean = energies.mean(axis=0) + leaves.energy
-    persistence = np.median(energies, axis=0, overwrite_input=True) / mean  # small where something passes at times
-    everything = cv2.blur(cv2.resize(energy, size, interpolation=cv2.INTER_AREA), box)
-    survives = cv2.blur(kept / len(smooth), box) / (everything + leaves.energy)
-    places = np.flatnonzero(survives < leaves.survives)  # the cells of the grid that may alternate
-    rows, columns = np.divmod(places, across)
-    # the pixel in the middle of each of these cells
-    pixels = (2 * rows + 1) * height // (2 * size[1]) * width + (2 * columns + 1) * width // (2 * across)
-    # shares of the frames in which a pixel is away from the scene, and in which it has a colour that comes back
-    shares = np.zeros((2, survives.size), np.float32)
-
-    def fill(block: tuple[int, int]) -> None:
-        """Write how often a block of the `pixels` is away from the scene, and how often in a colour that comes back.
-
-        These are shares of the frames, written to `shares` (2, n_cells) at the cells `places` of the grid. A pixel is
-        away if it differs by more than `leaves.away` grey levels from the modelled background. A colour comes back if
-        it is seen in each of `leaves.parts` parts of the clip, within `leaves.radius` grey levels.
-        """
-        part = slice(*block)
-        found = np.empty((2, block[1] - block[0]), np.float32)
-        count_returns(clip, pixels[part], (leaves.radius, leaves.away), leaves.parts, found)
-        shares[:, places[part]] = found
-
-    map_blocks(fill, blocks(len(pixels), leaves.block_pixels))
-    away, back = (cv2.blur(each.reshape(survives.shape), box) for each in shares)
-    # From 0 to 1: is little left after smoothing, are pixels often away, does the colour that they have come back, and
-    # does the neighbourhood differ in most frames?
-    little_left = np.clip((leaves.survives - survives) / leaves.survives_range, 0, 1)
-    often = np.clip((away - leaves.often) / leaves.often_range, 0, 1)
-    again = np.clip((back / (away + 0.01) - leaves.returns) / leaves.returns_range, 0, 1)
-    persistent = np.clip((persistence - leaves.persistence) / leaves.persistence_range, 0, 1)
-    certain = cv2.blur(little_left * often * again * persistent, (leaves.feather, leaves.feather))
-    return np.asarray(cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)

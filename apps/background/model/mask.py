@@ -80,9 +80,9 @@ class MaskDecision:
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
     """Return scores (height, width) from the smoothed residual, for places where the background moves.
 
-    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not. Leaves
-    before the sky leave a mean that hardly changes, `usual`, which is subtracted. `smooth_noise` is the noise of the
-    smoothed residual; both are (height, width), in grey levels. Residuals count up to `mean_cap`.
+    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
+    `smooth_noise` (height, width) is the noise of the smoothed residual, in grey levels. Residuals count up to
+    `mean_cap`.
     """
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     cap = tuning.TUNING.dynamic_background.mean_cap
@@ -90,7 +90,7 @@ def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicB
     height, width = dynamic.share.shape
     # `smoothed` works at half the resolution, so its result is enlarged to the frame.
     smooth = cv2.resize(smoothed(residual), (width, height), interpolation=cv2.INTER_LINEAR)
-    return np.asarray(np.abs(smooth - dynamic.usual) / dynamic.smooth_noise, np.float32)
+    return np.asarray(np.abs(smooth) / dynamic.smooth_noise, np.float32)
 
 
 def foreground_mask(score: Floats, threshold: float) -> FrameArray:

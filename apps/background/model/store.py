@@ -20,7 +20,6 @@ DYNAMIC = Record(
         "share": Array("float32", "rows columns", low=0, high=1),
         "noise": Array("float32", "rows columns", low=1),
         "smooth_noise": Array("float32", "rows columns", low=1),
-        "usual": Array("float32", "rows columns", low=-255, high=255),
     },
     DynamicBackground,
 )

@@ -37,25 +37,6 @@ def test_residuals_are_measured_as_by_numpy(channels, rng):
         assert np.count_nonzero(usual) == 2
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_colours_that_come_back_are_those_of_numpy(channels, rng):
-    frames = rng.integers(0, 256, (31, 40, channels), dtype=np.uint8)
-    frames[::2, 10:20] = 200  # comes back in all parts of the clip
-    frames[:7, 20:30] = 200  # does not
-    H = np.full((1, 40, channels), 100, np.float32)
-    codes, pixels, parts = rng.uniform(0.9, 1.1, (1, 31)).astype(np.float32), np.arange(5, 38), 4
-    shares = np.empty((2, len(pixels)), np.float32)
-    clip = kernels.ModelledFrames(frames, np.arange(31), H, codes)
-    kernels.count_returns(clip, pixels, (18.0, 60.0), parts, shares)
-    y = frames[:, pixels] - codes[0][:, None, None] * 100
-    away = np.sqrt((y**2).mean(axis=2)) > 60
-    alike = np.sqrt(((y[:, None] - y[None]) ** 2).mean(axis=3)) <= 18  # (n, n, n_pixels)
-    bounds = [part * 31 // parts for part in range(parts + 1)]
-    everywhere = np.all([alike[:, a:b].any(axis=1) for a, b in itertools.pairwise(bounds)], axis=0)
-    np.testing.assert_allclose(shares, [away.mean(axis=0), (away & everywhere).mean(axis=0)], atol=1e-6)
-    assert shares[1, 5:15].min() > shares[1, 15:25].max()
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 75, 255, 256, 300])
 def test_medians_of_bytes_are_those_of_numpy(n, rng):
     few, many = rng.integers(120, 124, (n, 40, 3)), rng.integers(0, 256, (n, 3000, 3))

@@ -160,7 +160,7 @@ def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
 
 
 def test_segments_need_no_estimator(tmp_path):
-    """A whole run of one photograph stays within 1.3 times SLIC and normalised cuts (benchmarks/startup.py)."""
+    """A whole run of one photograph stays within 1.3 times SLIC and normalised cuts."""
     paint(tmp_path, "a.png")
     code = (
         "import sys\nfrom visionnmf.apps.segmentation import process_image\n"

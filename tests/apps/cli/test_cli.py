@@ -370,7 +370,6 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
         ("score", tmp_path / "none.npz", histories["ann"]),
         ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
         ("evaluate", histories["ann"]),
-        ("train", histories["ann"], "--model", tmp_path / "m.npz", "--key-file", tmp_path / "no.key"),
     ):
         result = run("masquerade", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr

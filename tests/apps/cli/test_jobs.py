@@ -145,11 +145,10 @@ def test_users_are_learnt_by_several_processes(logs, monkeypatch):
     assert one.users == two.users and list(one.model.scorers) == list(two.model.scorers)
 
 
-def test_logs_that_are_waited_for_are_judged_in_one_process(logs):
-    for arguments in (("--follow", logs / "new" / "a.csv"), ("-",)):
-        refused = run("masquerade", "score", logs / "users.npz", *arguments, "--jobs", 2)
-        assert refused.exit_code == 2 and "--jobs and --follow exclude each other" in " ".join(refused.stderr.split())
-    with pytest.raises(ParameterError, match="n_jobs must be 1 where a log is followed"):
+def test_standard_input_is_judged_in_one_process(logs):
+    refused = run("masquerade", "score", logs / "users.npz", "-", "--jobs", 2)
+    assert refused.exit_code == 2 and "--jobs and standard input exclude each other" in " ".join(refused.stderr.split())
+    with pytest.raises(ParameterError, match="n_jobs must be 1 for standard input"):
         masquerade.score(logs / "users.npz", ["-"], n_jobs=2)
     with pytest.raises(ParameterError, match="n_jobs must be a whole number >= 1; got 0"):
         masquerade.train([logs / "old" / "ann.log"], n_jobs=0)

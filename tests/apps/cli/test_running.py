@@ -254,7 +254,7 @@ def test_a_log_without_commands_cannot_be_used(tmp_path):
     good.write_text("ls\ncd\n" * 300)
     junk.write_text("\n\n")
     assert run_command("masquerade", "train", good, "--model", model).exit_code == 0
-    nothing = run_command("masquerade", "score", model, good, "--format", "acct")
+    nothing = run_command("masquerade", "score", model, good, "--format", "jsonl")
     assert nothing.exit_code == 2 and not nothing.stdout
     assert nothing.stderr == f"visionnmf: {good}: holds no command; check the format\n"
     some = run_command("masquerade", "score", model, junk, good)

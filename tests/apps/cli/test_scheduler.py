@@ -112,7 +112,9 @@ def test_sessions_are_judged_as_by_one_process(logs, workers):
     found = assert_same_run("masquerade", "score", logs / "users.npz", *day, "--json", workers=workers)
     assert found.exit_code == 1 and '"alarm"' in found.stdout
     refused = run("masquerade", "score", logs / "users.npz", "-", "--scheduler", workers.scheduler_address)
-    assert refused.exit_code == 2 and "--scheduler and --follow exclude each other" in " ".join(refused.stderr.split())
+    assert refused.exit_code == 2 and "--scheduler and standard input exclude each other" in " ".join(
+        refused.stderr.split()
+    )
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import made_faces, rows, run_command as run
+from helpers import rows, run_command as run
 from PIL import Image
 
 from visionnmf.apps.cli import console
@@ -23,7 +23,6 @@ from visionnmf.apps.faces import (
     reading,
     save,
     training,
-    verify,
 )
 from visionnmf.apps.faces.identification import Identifier
 from visionnmf.exceptions import MediaError
@@ -124,12 +123,8 @@ def test_many_images_end_with_how_many_are_known(model, folder, tmp_path):
     assert run("faces", "identify", model[0], tmp_path / "noise.png").stderr == ""
 
 
-def test_verify_and_cluster_report_their_steps(model, folder, tmp_path, monkeypatch):
+def test_cluster_reports_its_steps(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
-    for number, image in enumerate(made_faces(np.random.default_rng(7), 1, 2)[0]):
-        Image.fromarray(image).save(tmp_path / f"{number}.png")
-    compared = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "1.png").stderr
-    assert "0.png and 1.png: comparing 1 of 2" in compared and "comparing 2 of 2" in compared
     grouped = run("faces", "cluster", folder, "--out", tmp_path).stderr
     assert "learning components 50 of 100" in grouped and "learning components 100 of 100\n" in grouped
 
@@ -420,19 +415,13 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
     assert after["threshold"] == before["threshold"]
     again = run("faces", "add", tmp_path / "a.npz", *images, "--name", "Di", "--model", tmp_path / "b.npz")
     assert again.exit_code == 2 and "--force" in again.stderr
-    wrong = run("faces", "add", tmp_path / "b.npz", folder / "person 0", "--name", "Di", "--model", tmp_path / "c.npz")
-    assert (
-        wrong.exit_code == 0
-        and "5 more of the images are nearer to person 0, not Di; is the name right?" in wrong.stdout
-    )
     hint = run("faces", "add", tmp_path / "b.npz", rest, "--name", "Di", "--model", tmp_path / "d.npz")
     assert hint.exit_code == 2 and "--recursive looks into its folders" in hint.stderr
 
 
 def test_models_may_be_given_by_their_files(model, folder):
-    one, other = folder / "person 1" / "0.png", folder / "person 1" / "1.png"
+    one = folder / "person 1" / "0.png"
     assert identify(model[0], one).identity == identify(load(model[0]), one).identity
-    assert verify(str(model[0]), one, other) == verify(load(model[0]), one, other)
 
 
 def test_no_input_is_replaced(model, folder, faces, tmp_path):
@@ -446,36 +435,3 @@ def test_no_input_is_replaced(model, folder, faces, tmp_path):
         refused = run("faces", *command, "--force")
         assert refused.exit_code == 2 and "would overwrite the input" in refused.stderr and file.read_bytes() == before
     assert run("faces", "add", model[0], image, "--name", "Di", "--model", model[0], "--force").exit_code == 0
-
-
-def test_two_images_of_one_person(model, folder, rng, tmp_path):
-    """Known people and strangers: images of one are nearer than those of two."""
-    images, _ = made_faces(np.random.default_rng(7), 2, 3)
-    for number, image in enumerate(images):
-        Image.fromarray(image).save(tmp_path / f"{number}.png")
-    verdicts = {
-        pair: json.loads(run("faces", "verify", model[0], *pair, "--json").stdout)
-        for pair in (
-            (folder / "person 1" / "0.png", folder / "person 1" / "3.png"),
-            (folder / "person 1" / "0.png", folder / "person 2" / "3.png"),
-            (tmp_path / "0.png", tmp_path / "1.png"),
-            (tmp_path / "0.png", tmp_path / "4.png"),
-        )
-    }
-    known, two, strangers, strange = verdicts.values()
-    assert known["same"] and known["people"] == ["person 1"] * 2
-    assert not two["same"] and two["people"] == ["person 1", "person 2"]
-    assert not strange["same"] and strange["distance"] > strangers["distance"]
-    assert [verdict["rule"] for verdict in verdicts.values()] == ["people", "people", "images", "images"]
-    # The distance and threshold are those of the rule, and never contradict the verdict.
-    assert all(verdict["distance"] <= verdict["threshold"] for verdict in (known, two))
-    assert all(verdict["same"] == (verdict["distance"] <= verdict["threshold"]) for verdict in (strangers, strange))
-    assert strangers["alike"] < strange["alike"] and known["alike"] is None
-    text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 2" / "3.png").stdout
-    assert "different people; identified as person 1 and person 2 at distances up to 0." in text
-    text = run("faces", "verify", model[0], folder / "person 1" / "0.png", folder / "person 1" / "3.png").stdout
-    assert "one person; identified as person 1 at distances up to 0." in text
-    text = run("faces", "verify", model[0], tmp_path / "0.png", tmp_path / "4.png").stdout
-    assert (
-        "different people; the images' distance from each other is" in text and "nobody known; nearest: person" in text
-    )

@@ -129,7 +129,6 @@ def masked():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::visionnmf.apps.faces.doubts.DoubtfulImageWarning")
 def test_what_lies_under_a_mask_does_not_matter_on_new_images(masked):
     recognizer, new, y, mask, others = masked
     distances, parts, found = (getattr(recognizer, name)(new, mask) for name in ("distances", "explain", "identify"))

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows, run_command as run
-from PIL import Image
 
 from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load, train
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -126,18 +125,6 @@ def test_fit_warns_of_one_image_of_two_people(rng):
     sentence = r"the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); keep each image for one"
     with pytest.warns(UserWarning, match=sentence):
         FaceRecognizer(image_shape=SHAPE, calibrate=False, random_state=0).fit(X, labels.astype(str))
-
-
-def test_adding_what_shows_no_face_or_somebody_else_is_reported(model, folder, tmp_path):
-    y, x = np.mgrid[-1:1:16j, -1:1:16j]
-    Image.fromarray(np.uint8(127 + 110 * np.sign(np.sin(5 * x + 3 * y)))).save(tmp_path / "lake.png")
-    images = [tmp_path / "lake.png", folder / "person 1" / "0.png", folder / "person 1" / "1.png"]
-    added = run("faces", "add", model[0], *images, "--name", "Ada", "--model", tmp_path / "m.npz")
-    assert added.exit_code == 0 and "Ada: 3 images added, 5 people" in added.stdout
-    assert "lake.png is unlike the training images, probably not a face; remove what shows no face" in added.stdout
-    assert "0.png and 1 more of the images are identified as person 1, not Ada; is the name right?" in added.stdout
-    more = run("faces", "add", model[0], images[1], "--name", "person 1", "--model", tmp_path / "n.npz")
-    assert "is the name right" not in more.stdout and "no face" not in more.stdout
 
 
 def test_a_severity_that_is_out_of_range_names_the_option(folder, tmp_path):

@@ -1,4 +1,4 @@
-"""From logs to verdicts: training, scoring, following and evaluation on made users."""
+"""From logs to verdicts: training, scoring and evaluation on made users."""
 
 import json
 import math
@@ -9,7 +9,6 @@ import pytest
 from visionnmf import choices
 from visionnmf.apps.masquerade import (
     DetectorComparison,
-    Following,
     Judging,
     LogSource,
     ScorerSettings,
@@ -35,7 +34,6 @@ from visionnmf.exceptions import (
 
 SIZE = 20
 CUT = SessionCutting(size=SIZE)
-WATCH = Following(follow=True, poll=1e-4, early_alarms=False)
 
 
 def habits(seed, n):
@@ -169,52 +167,6 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
         SessionCutting(idle=math.inf)
 
 
-def test_followed_logs_are_scored_as_they_grow(logs, tmp_path):
-    training, test = logs
-    model = train([training], cutting=CUT).model
-    log = tmp_path / "live.csv"
-    lines = test.read_text().splitlines(keepends=True)
-    log.write_text("")
-    steps = iter([lines[: 1 + SIZE], lines[1 + SIZE : 2 * SIZE], lines[2 * SIZE : 1 + 3 * SIZE]])
-    done = []
-
-    def stop():
-        step = next(steps, None)
-        if step is None:
-            return True
-        with log.open("a") as file:
-            file.writelines(step)
-        done.append(len(done))
-        return False
-
-    results = list(score(model, [log], following=WATCH, stop=stop))
-    assert [(r.index, r.verdict) for r in results] == [(0, "own"), (1, "own"), (2, "alarm")]
-    assert len(done) == 3
-    with pytest.raises(ParameterError, match="logs must be one log where it is followed; got 2"):
-        score(model, [log, log], following=Following(follow=True))
-
-
-def test_a_log_that_is_followed_from_its_end_keeps_its_header_and_is_rotated(logs, tmp_path):
-    training, test = logs
-    model = train([training], cutting=CUT).model
-    log = tmp_path / "live.csv"
-    header, *lines = test.read_text().splitlines(keepends=True)
-    log.write_text(header + "1.0,alice,before\n")
-    steps = iter([(lines[:SIZE], False), ([header, *lines[SIZE : 3 * SIZE]], True)])
-
-    def stop():
-        part, rotate = next(steps, ([], False))
-        if rotate:
-            log.rename(tmp_path / "live.csv.1")
-        with log.open("a") as file:
-            file.writelines(part)
-        return not part
-
-    results = list(score(model, [log], following=WATCH, stop=stop))
-    assert [(r.user, r.verdict) for r in results] == [("alice", "own"), ("alice", "own"), ("alice", "alarm")]
-    assert [r.start for r in results] == [1.8e9, 1.8e9 + 20, 1.8e9 + 40]
-
-
 def test_made_up_users_end_no_scoring(logs, tmp_path, monkeypatch):
     training, test = logs
     model = train([training], cutting=CUT).model
@@ -235,18 +187,7 @@ def test_names_of_files_cannot_steer_a_terminal(tmp_path):
     trained = train([log], cutting=CUT)
     assert trained.users[0]["user"] == "al\ufffd[2Jice\ufffd"
     assert {r.verdict for r in score(trained.model, [log])} <= {"own", "alarm"}
-    text = log.read_text()
-    parts = iter([text])
-
-    def stop():
-        part = next(parts, "")
-        with log.open("a") as file:
-            file.write(part)
-        return not part
-
-    followed = list(score(trained.model, [log], following=WATCH, stop=stop))
-    assert {r.user for r in followed} == {"al\ufffd[2Jice\ufffd"} and len(followed) == 15
-    assert "\x1b" not in followed[0].summary() + trained.summary()
+    assert "\x1b" not in trained.summary()
 
 
 def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
@@ -274,10 +215,8 @@ def test_a_model_is_never_overwritten_unless_told(logs):
     train([training], model, cutting=CUT)
     with pytest.raises(OutputExistsError, match="exists already"):
         train([training], model, cutting=CUT)
-    train([training], model, cutting=CUT, force=True, scorer=ScorerSettings(hash_commands=True), key="k")
-    with pytest.raises(ParameterError, match="key must be that of the training"):
-        score(model, [training])
-    assert next(iter(score(model, [training], key="k"))).verdict == "own"
+    train([training], model, cutting=CUT, force=True)
+    assert next(iter(score(model, [training]))).verdict == "own"
 
 
 def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tmp_path):

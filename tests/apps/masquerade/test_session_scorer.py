@@ -1,11 +1,10 @@
 """The scorer against made users with known masqueraders, with floors that trivial scores miss."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
-from helpers import COMMANDS, LENGTH, make_chain, walk
+from helpers import LENGTH, make_chain, walk
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -75,7 +74,7 @@ def test_signs_and_thresholds_follow_scikit_learn(users):
     scorer.threshold_ = np.sort(anomaly)[-4]
     assert (scorer.predict(test) == -1).sum() == 3
     np.testing.assert_array_equal(clone(scorer).fit_predict(training), clone(scorer).fit(training).predict(training))
-    kept = {"method": "counts", "loss": "kullback-leibler", "hash_commands": False, "key": None}
+    kept = {"method": "counts", "loss": "kullback-leibler"}
     assert clone(scorer).get_params() == {"false_alarm_rate": 0.05, **kept}
     np.testing.assert_array_equal(scorer.anomaly_score(np.array(own)), scorer.anomaly_score(own))
 
@@ -236,20 +235,6 @@ def test_explanations_tell_rare_doubtful_new_order_and_too_often():
     assert SessionScorer().fit(training[:1]).explain(cycle) == []
 
 
-def test_hashed_commands_give_the_same_scores_and_hold_no_command(users):
-    training, own, others = users[0]
-    plain = SessionScorer().fit(training)
-    for key in (None, "secret"):
-        hashed = SessionScorer(hash_commands=True, key=key).fit(training)
-        np.testing.assert_allclose(hashed.anomaly_score(own + others), plain.anomaly_score(own + others))
-        assert not set(hashed.profile_.commands) & set(COMMANDS)
-        assert all(len(command) == 32 for command in hashed.profile_.commands)
-        assert {r.command for r in hashed.explain(others[0])} <= set(COMMANDS)
-        assert [r.sentence for r in hashed.explain(others[0])] == [r.sentence for r in plain.explain(others[0])]
-    one, another = (set(SessionScorer(hash_commands=True).fit(training).profile_.commands) for _ in range(2))
-    assert not one & another
-
-
 @pytest.mark.parametrize(
     "sessions", [[["a"]], [["a", "b"] * 50], [["a"], ["b"]], [[], ["a", "a"], []], [["a"] * 3] * 3]
 )
@@ -283,34 +268,11 @@ def test_what_the_caller_accepts_is_not_carried_to_the_next_session(users):
     assert plain.update(own[0]) > plain.anomaly_score(own[:1])[0] + 0.5
 
 
-def test_neither_pickles_nor_what_is_printed_give_secrets_away(users):
-    training, own, _ = users[0]
-    scorer = SessionScorer(hash_commands=True, key="hunter2").fit(training)
-    scorer.anomaly_score([["topsecretcommand"] * 9])
-    assert b"topsecretcommand" not in pickle.dumps(scorer)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(scorer)).anomaly_score(own), scorer.anomaly_score(own))
-    assert repr(scorer) == "SessionScorer(hash_commands=True, key='***')"
-    assert "hunter2" not in str(scorer._repr_mimebundle_(include=None, exclude=None))
-    html = getattr(scorer, "_repr_html_", None)
-    assert html is None or "hunter2" not in html()
-    assert repr(SessionScorer(false_alarm_rate=0.1)) == "SessionScorer(false_alarm_rate=0.1)"
-    pickle.loads(pickle.dumps(SessionScorer()))
-
-
-def test_texts_that_are_no_utf8_stay_apart_when_hashed():
-    session = ["\udc80", "\udc81", "?"]
-    scorer = SessionScorer(hash_commands=True, key="\udcff").fit([session] * 3)
-    assert len(scorer.profile_.commands) == 3
-
-
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
         ({"false_alarm_rate": 0}, "false_alarm_rate must be a number > 0 and <= 0.5; got 0"),
         ({"false_alarm_rate": "x"}, "false_alarm_rate must be a number > 0 and <= 0.5; got 'x'"),
-        ({"hash_commands": True, "key": ""}, "key must be None or a text of 1 to 64 bytes"),
-        ({"hash_commands": True, "key": "é" * 33}, "key must be None or a text of 1 to 64 bytes"),
-        ({"key": "secret"}, "set hash_commands=True as well"),
     ],
 )
 def test_bad_parameters_are_refused(parameters, sentence):

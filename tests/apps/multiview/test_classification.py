@@ -141,18 +141,6 @@ def test_a_view_of_noise_has_no_part(made, rng):
     )
 
 
-def test_a_view_that_does_not_belong_is_predicted(made, rng):
-    (train, test), y, _ = made
-    classifier = fitted(train, y, view_outliers=3)
-    spoilt = {**test, "a": test["a"].copy()}
-    spoilt["a"][:10] = 9 * rng.random((10, 30))
-    left_out = classifier.model.outlying_views(spoilt)
-    assert left_out[:10, 0].all()
-    without = {**test, "a": np.where(left_out[:, :1], np.nan, spoilt["a"])}
-    classifier.model.set_params(missing_values=np.nan)
-    np.testing.assert_allclose(classifier.decision_function(spoilt), classifier.decision_function(without), rtol=1e-4)
-
-
 def test_labels_are_one_for_each_sample(made):
     (train, _), y, _ = made
     with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):

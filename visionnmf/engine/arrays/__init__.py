@@ -8,15 +8,10 @@ those of :mod:`..solvers`; what differs is who holds the data (:class:`.admm.Adm
 module          contents
 ==============  ================================================================================================
 namespace       the library and device of an array, copies from and to NumPy, sums, compiled functions, chunks of rows
-factors         penalties, losses and their gradients; HALS sweeps over a factor
+factors         penalties of a factor, and HALS sweeps over it
 passes          the elementwise part of an iteration of ADMM, for each loss
 admm            continuation ADMM, and codes of fixed components by ADMM
-descent         HALS with extrapolation, for least squares and the end of the Huber loss
-accelerated     NeNMF: accelerated gradient steps for least squares
-multiplicative  multiplicative updates, for every divergence
-medians         codes of the Manhattan loss and the elastic net, finished by weighted medians
-exact           exact codes of least squares, and of the divergences by a sequence of least-squares problems
-optimality      how far factors are from a stationary point
+descent         HALS with extrapolation, for least squares and the end of the Huber loss, and least-squares codes
 fitting         the solvers that run on a device, and which codes belong to a problem
 ==============  ================================================================================================
 """

@@ -1,4 +1,4 @@
-"""HALS with extrapolation on a device (:mod:`..solvers.hals`): least squares, and the end of the Huber loss."""
+"""HALS on a device (:mod:`..solvers.hals`): least squares, the end of the Huber loss, and least-squares codes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from visionnmf.engine.arrays.namespace import sum_of_squares
+from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import hals
 from visionnmf.engine.solvers.momentum import balance, extrapolated
 from visionnmf.engine.stopping import Iteration
 
 from . import factors
-from .namespace import chunks, copied, namespace_of, parts_of
+from .namespace import chunk_entries, chunks, copied, in_float64, namespace_of, parts_of, sum_of_squares
+
+CODES_SWEEPS = 10  # of HALS over the codes of fixed components between two looks at how far they move,
+CODES_ROUNDS = 100  # and the maximum number of these looks
+CODES_TOLERANCE = 1e-10  # relative change of a row's codes in such a round that ends them
 
 
 def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: int) -> Iterator[Iteration]:
@@ -102,3 +106,49 @@ class DescentOnDevice:
     def reject(self) -> None:
         """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
         self._codes.reject()
+
+
+# --- codes of fixed components ----------------------------------------------------------------------------------------
+
+
+def codes(problem: Problem, Wt: Any, H: Any) -> None:
+    """Overwrite the least-squares codes `Wt` (r, n_samples) of components `H` by HALS sweeps, in double precision."""
+    xp, A, penalty = namespace_of(H), in_float64(H), problem.penalty_W
+    gram, sweeps = xp.matmul(A, A.T), factors.Sweeps(penalty, CODES_SWEEPS)
+    # with weights, a row has a Gram matrix of its own
+    width = 1 if problem.weights is None else max(1, H.shape[0] ** 2 // problem.X.shape[1])
+    for rows, M in parts_of(problem.weights, chunks(problem.X, chunk_entries(H) // width)):
+        X = in_float64(problem.X[rows, :])
+        weights = None if M is None else in_float64(M)
+        right = xp.matmul(A, X.T if weights is None else (X * weights).T)
+        grams = None if weights is None else _weighted_grams(A, weights)
+        F = factors.clipped(penalty, xp.zeros_like(right))
+        for _ in range(CODES_ROUNDS):
+            before = copied(F)
+            if grams is None:
+                sweeps(F, gram, right)
+            else:
+                _weighted_sweeps(F, grams, right, penalty)
+            sizes, moves = xp.max(F, axis=0), xp.max(xp.abs(F - before), axis=0)
+            if bool(xp.all(moves <= CODES_TOLERANCE * sizes)):
+                break
+        Wt[:, rows] = xp.asarray(F, dtype=Wt.dtype)
+
+
+def _weighted_grams(A: Any, M: Any) -> Any:
+    """Return the Gram matrices ``(m A) A.T`` (r, r, n_rows) of `A` (r, n) for the weights m of each row of `M`."""
+    xp = namespace_of(A)
+    # row k of all matrices is one product with the products of component k and the others
+    return xp.stack([xp.matmul(A * component, M.T) for component in (A[k : k + 1, :] for k in range(A.shape[0]))])
+
+
+def _weighted_sweeps(F: Any, grams: Any, right: Any, penalty: Penalties) -> None:
+    """Run HALS sweeps on `F` (r, n_rows), in place, for rows with Gram matrices `grams` (r, r, n_rows) of their own."""
+    xp = namespace_of(F)
+    l1, l2 = factors.penalty_weights(penalty, F)
+    for _ in range(CODES_SWEEPS):
+        for k in range(F.shape[0]):
+            curvature = grams[k, k, :] + l2[k, 0]
+            slope = right[k, :] - xp.sum(grams[k, :, :] * F, axis=0) - l1[k, 0] - l2[k, 0] * F[k, :]
+            step = slope / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
+            F[k, :] = xp.clip(F[k, :] + step, penalty.low, penalty.high)

@@ -1,4 +1,4 @@
-"""Penalties and gradients for factors on a device, and HALS sweeps over a factor."""
+"""Penalties of factors on a device, and HALS sweeps over a factor."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from visionnmf.engine.penalties import Penalties
-from visionnmf.engine.problem import Problem
 
-from .namespace import Recorded, compiled, in_float64, moved, namespace_of, number
+from .namespace import Recorded, compiled, moved, namespace_of, number
 
 MOST, LEAST = 12, 6  # components in a block of HALS
 
@@ -28,21 +27,6 @@ def clipped(penalty: Penalties, F: Any) -> Any:
 def model_of(Wt: Any, H: Any, rows: slice) -> Any:
     """Return the model of some rows (n_rows, n) from codes `Wt` (r, n_samples) and components `H` (r, n)."""
     return namespace_of(H).matmul(Wt[:, rows].T, H)
-
-
-def derivatives(problem: Problem, Wt: Any, H: Any, rows: slice, M: Any, tiny: float = 0.0) -> tuple[Any, Any]:
-    """Return the derivative of the loss with respect to the model at some rows, and its scale.
-
-    It is 0 where the residual is at most `tiny`. The scale is the size of the derivative at the model 0, (n_rows, n) as
-    the derivative: far below it, a gradient counts as 0. `M` are the weights of the rows or None.
-    """
-    loss = problem.loss
-    P = model_of(in_float64(Wt), in_float64(H), rows)
-    weights = 1.0 if M is None else in_float64(M)
-    derivative: tuple[Any, Any] = loss.record.derivative(
-        in_float64(problem.X[rows, :]), P, weights, loss.parameter, tiny
-    )
-    return derivative
 
 
 # --- HALS -------------------------------------------------------------------------------------------------------------

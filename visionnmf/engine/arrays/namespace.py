@@ -182,19 +182,18 @@ def norms_of(H: Any) -> Any:
 _compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
-def compiled(function: Callable[..., Any], like: Any, *, sizes_change: bool = False) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], like: Any) -> Callable[..., Any]:
     """Return a function of arrays that PyTorch has compiled if the array `like` is on its GPU; otherwise unchanged.
 
     One pass over the data then does what would take one for each operation. Where the compiler is missing or fails,
-    the function runs as it is. With `sizes_change` the first compilation is already for arrays of any size.
+    the function runs as it is.
     """
     if not (is_torch(like) and on_gpu(like)):
         return function
     if function not in _compiled:
         import torch
 
-        # None: for the sizes of the first call, and for any sizes from the second ones on, which is a little slower
-        fast = torch.compile(function, fullgraph=True, dynamic=True if sizes_change else None)
+        fast = torch.compile(function, fullgraph=True)
 
         def either(*arguments: Any) -> Any:
             """Call the compiled function, or the original one for good once compilation has failed."""

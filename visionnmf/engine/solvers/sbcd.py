@@ -96,9 +96,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool
     divergence itself, by the steps of :func:`iterate_exact`. `H` and `Wt` always hold the best factors so far; an
     iteration that raises the objective by more than rounding is undone.
     """
-    if problem.is_sparse:
-        yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.divergence_half, max_iter=max_iter)
-        return
     objective = problem.objective(Wt, H)
     # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
@@ -252,9 +249,6 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     beta <= 2``; for other beta the codes are a stationary point. Codes of components that are zero everywhere go to the
     lower bound.
     """
-    if problem.is_sparse:
-        sparse_descent.divergence_codes(problem, Wt, H)
-        return
     box = problem.penalty_W.box(np.float64)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0

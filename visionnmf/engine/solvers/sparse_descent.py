@@ -1,4 +1,4 @@
-"""Coordinate descent on sparse data for "rri", "ccd" and, if unstored entries are missing, "hals" and "sbcd".
+"""Coordinate descent on sparse data for "rri", "ccd" and, if unstored entries are missing, "hals".
 
 Rows are updated as for dense data, but only their stored entries are visited. The other entries enter through the sums
 of the fixed factor, so a sweep costs O(nnz r). Each row's components are first gathered into a small dense matrix,
@@ -22,8 +22,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import floors
 from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
-
-from . import sparse_rows
 
 Array = NDArray[Any]
 
@@ -99,30 +97,6 @@ def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: fl
     return _descend(problem, Ft, A, sums=None, model_floors=None, sweeps=sweeps, tol=tol)
 
 
-def divergence_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes by sBCD on a beta-divergence of the stored entries, in place; return the loss before.
-
-    sBCD minimises a least-squares model of the divergence, code by code. The codes `Ft` are (r, n_rows), the fixed
-    factor `A` is (r, n). A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times
-    its largest. Entries that are not stored are missing.
-    """
-    A64 = A.astype(np.float64)
-
-    def improve(block: tuple[int, int]) -> float:
-        """Update the codes `Ft` of the rows ``block[0]:block[1]`` in place; return the sum of their losses before.
-
-        `A64` (r, n) is the fixed factor, in double precision.
-        """
-        rows = sparse_rows.DivergenceRows(problem, A64, block)
-        codes, loss = rows.improve(Ft[:, slice(*block)].astype(np.float64), sweeps, tol)
-        Ft[:, slice(*block)] = codes
-        return loss
-
-    work = row_blocks(problem.X)
-    with one_blas_thread():
-        return float(sum(map_blocks(improve, work, parallel=len(work) > 1)))
-
-
 def _descend(
     problem: Problem, Ft: Array, A: Array, sums: Array | None, model_floors: Array | None, sweeps: int, tol: float
 ) -> float:
@@ -171,22 +145,6 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
     `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
     row; Newton steps on single codes follow.
     """
-    _equal_shares(problem, Wt, H)
-    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
-
-
-def divergence_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt` (r, n_samples).
-
-    The start are codes with which every component explains an equal share of its row; sBCD, which minimises a sequence
-    of least-squares models of the divergence, follows. Entries that are not stored are missing.
-    """
-    _equal_shares(problem, Wt, H)
-    divergence_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
-
-
-def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite `Wt` by codes with which every live component explains an equal share of the sum of a row."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -201,6 +159,7 @@ def _equal_shares(problem: Problem, Wt: Array, H: Array) -> None:
     Wt[:] = totals / (max(1, int(live.sum())) * shares)
     np.clip(Wt, low, high, out=Wt)
     Wt[~live] = low
+    newton_half(problem, Wt, H, sweeps=CODES_SWEEPS, tol=CODES_TOLERANCE)
 
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:

@@ -3,8 +3,7 @@
 ``views`` turns what a user gives into one :class:`~.views.Views` record, which all other modules take. ``components``
 finds components and codes, and ``view_measures`` says how large views are, which are noise, and how well the model
 explains them. The fit of plain arrays needs no more. The other modules are entered if they are asked for:
-``outlying_views`` finds views that do not belong to their samples, ``missing_views`` predicts those that samples lack,
-``view_weights`` chooses how much each view counts, ``feature_groups`` cuts a single matrix into views, and ``frames``
+``missing_views`` predicts views that samples lack, ``feature_groups`` cuts a single matrix into views, and ``frames``
 and ``dask_views`` take data frames and Dask arrays. All modules hold pure functions; only :class:`MultiviewNMF` keeps a
 state.
 """

@@ -39,7 +39,7 @@ from visionnmf.models.penalty import Penalty
 from .views import Views, dense, row_slices
 
 __all__ = [
-    *("RECONSTRUCTED", "SHARE", "CodesPrior", "Components", "GroupSparsity"),
+    *("RECONSTRUCTED", "CodesPrior", "Components", "GroupSparsity"),
     *("find_all_codes", "find_view_codes", "fit_components", "learn_prior", "second_iterations", "warn_once"),
 ]
 
@@ -52,7 +52,6 @@ GAPS = 0.1  # share of missing entries at which the ridge is whole
 ENTRIES = 3  # entries that are there for each component, of a sample and of a feature, at which the ridge is whole
 LEAST_NOISE = 1e-6  # of a view's energy; less is rounding
 RECONSTRUCTED = 1 << 20  # entries of a reconstruction that are in memory at the same time
-SHARE = 6  # minimum number of samples for each component of the small fits that help the main one
 
 
 @dataclass(frozen=True)
@@ -208,10 +207,8 @@ def fit_components(
         scaled = views.scaled(scales[views.groups])
     with_groups = sparsity is not None and sparsity.is_asked_for
     X, weights = scaled.data, scaled.weights()
-    if in_memory is not None and is_dask(X):
-        ridge = _ridge_of_gaps(model, in_memory.scaled(scales[views.groups]), n_samples=len(views))
-    else:
-        ridge = _ridge_of_gaps(model, scaled, n_samples=len(views))
+    some = scaled if in_memory is None else in_memory.scaled(scales[views.groups])
+    ridge = _ridge_of_gaps(model, some, n_samples=len(views))
     if ridge:
         model.set_params(penalty_W=Penalty(l2=ridge), penalty_H=Penalty(l2=ridge))
     if sp.issparse(X) and (weights is not None or not _takes_sparse(model, with_groups)):
@@ -356,14 +353,13 @@ def _without_traces(H: Array, columns: list[Array]) -> Array:
 def _takes_sparse(model: NMF, with_groups: bool) -> bool:
     """Return whether a solver of the model's loss takes sparse data, and with `with_groups` penalties of groups.
 
-    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use, and
-    1.0 is the weight of entries that are not stored: zeros count as much as other entries.
+    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use.
     """
     record = find_loss(model.loss)
     return any(
         entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
         for name, entry in SOLVERS.items()
-        if record is not None and record.takes_sparse(1.0) and model.solver in ("auto", name)
+        if record is not None and record.sparse is not None and model.solver in ("auto", name)
     )
 
 
@@ -384,12 +380,12 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
         if isinstance(warning, ZeroCodesWarning):
             zero.append(warning)
         elif result is None:
-            warnings.warn(warning, stacklevel=4)
+            warnings.warn(warning, stacklevel=5)
         elif not issued:
             issued = True
-            warn_not_converged(name, result, model.tol, cure=cure, stacklevel=5)
+            warn_not_converged(name, result, model.tol, cure=cure, stacklevel=6)
     if zero:
         # Two of them: the first step, which has no penalty, did not find codes either. `lost` counts samples with codes
         # of 0, and this estimator has no parameter `zero_weight` that could be blamed.
         blamed = penalty if len(zero) == 1 else None
-        warn_zero_codes(zero[-1].loss, zero[-1].lost, 5, name=name, has_zero_weight=False, penalty=blamed)
+        warn_zero_codes(zero[-1].loss, zero[-1].lost, 6, name=name, has_zero_weight=False, penalty=blamed)

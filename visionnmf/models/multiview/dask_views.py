@@ -33,13 +33,11 @@ SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, be
 
 
 def refuse_in_blocks(model: Any) -> None:
-    """Raise ParameterError for parameters of a fit that views in Dask arrays do not take."""
-    for name, cure in (
-        ("view_outliers", "fit a sample in memory and leave out what its outlying_views finds"),
-        ("group_bound", "use group_l1"),
-    ):
-        if getattr(model, name) is not None:
-            raise ParameterError(f"{name} must be None for views in Dask arrays; got {getattr(model, name)!r}; {cure}")
+    """Raise ParameterError for a parameter of a fit that views in Dask arrays do not take."""
+    if model.group_bound is not None:
+        raise ParameterError(
+            f"group_bound must be None for views in Dask arrays; got {model.group_bound!r}; use group_l1"
+        )
 
 
 def join_blocks(X: Any) -> Any:

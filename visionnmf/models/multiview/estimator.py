@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.stopping import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask, is_frame
+from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.nmf import NMF, check_parameters
 
@@ -35,11 +35,17 @@ from .components import (
     second_iterations,
     warn_once,
 )
-from .frames import FittedForm, labelled_codes, labels_of
-from .missing_views import complete_codes, complete_views, fill_entries, fit_part
-from .outlying_views import UsualFigures, judge_new, judge_training, limits_for_new
-from .view_measures import plot_usage, sparseness, usage, view_energies, view_errors, weights_without_noise
-from .view_weights import check_view_weight, choose_view_weights, view_noises
+from .frames import as_frame, labelled_codes, labels_of
+from .missing_views import complete_codes, complete_views, fill_entries
+from .view_measures import (
+    given_weights,
+    plot_usage,
+    sparseness,
+    usage,
+    view_energies,
+    view_errors,
+    weights_without_noise,
+)
 from .views import JoinedViews, Views, check_views, given_views, in_dask, join_new, join_training
 
 __all__ = ["MultiviewNMF"]
@@ -47,8 +53,16 @@ __all__ = ["MultiviewNMF"]
 Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
-JUDGED = 0.01  # weight with which a view of noise, whose weight is 0, is judged
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
+
+
+class Start(NamedTuple):
+    """What a fit begins with: an unfitted NMF, the training views, their weights, and what they are multiplied by."""
+
+    model: NMF
+    views: Views
+    weights: Array
+    scales: Array
 
 
 class MultiviewNMF(LinearModel):
@@ -63,31 +77,29 @@ class MultiviewNMF(LinearModel):
     whole block ``H_{v,k}`` is 0, view v does not use component k. So components are shared by all views, by some, or
     private to one. A fit has two steps: first without these terms, then with them from the solution of the first.
 
-    After a fit the model finds the codes of any other samples, from whichever views they have. Views that are missing,
-    or left out, are first filled in by what the others let expect, where the training codes and the noise are taken for
-    normal. If there are many components, more than a third of the samples, missing views of training samples are filled
-    in before the fit, by a smaller fit.
+    After a fit the model finds the codes of any other samples, from whichever views they have. Views that are missing
+    are first filled in by what the others let expect, where the training codes and the noise are taken for normal. If
+    there are many components, more than a third of the samples, missing views of training samples are filled in before
+    the fit, by a smaller fit.
 
     Parameters
     ----------
     n_components : int or None, default=None
         Number of components. None takes 20, or the number of samples or of features if that is smaller.
     groups : None, sequence of (array-like of int or slice), array-like [shape=(n_features,)] or dict, default=None
-        The views of a single matrix: the indices of each, the label of each feature, or indices (or column names) by
-        name. None if the views are given separately.
+        The views of a single matrix: the indices of each, the label of each feature, or indices by name. None if the
+        views are given separately.
     loss : str or float, default="manhattan"
     loss_parameter : float or None, default=None
         As for :class:`NMF`. Without outliers in the data, "frobenius" is faster and usually better.
-    scale : {"energy", "noise", "none"}, default="energy"
+    scale : {"energy", "none"}, default="energy"
         What each view is divided by. "energy" is the root mean square norm of its samples, so that views of any size
-        and unit count alike. "noise" is the mean absolute residual of its own NMF, so that views with less noise count
-        more.
-    view_weight : None, "cv", sequence or dict of float, default=None
+        and unit count alike.
+    view_weight : None, sequence or dict of float, default=None
         What each scaled view is multiplied by, > 0. None is 1, but 0 for a view of noise, which a warning names: of at
         least 40 samples, its features are related neither to each other nor to the other views. Such a view is left
         out, and its entries are predicted as 0. If all views look like noise, all are kept without a warning. Numbers
-        turn this search off. "cv" chooses the weights of the other views by how well hidden entries of all views are
-        predicted, which takes up to 1 + 4 n_views further fits and is for imputing; codes are seldom better.
+        turn this search off.
     group_norm : {2, "inf"}, default=2
         ``p``: 2 shrinks blocks as a whole, "inf" (the paper's choice) cuts off their peaks.
     group_l1 : float, default=0.1
@@ -102,12 +114,6 @@ class MultiviewNMF(LinearModel):
         it alone matters: without it, larger codes would make up for smaller components.
     nuclear : float, default=0
         As for :class:`NMF`; it keeps superfluous components from fitting outliers.
-    view_outliers : float or None, default=None
-        The view of a sample is left out, as if missing, if its mean absolute residual is more than this many robust
-        standard deviations above its median (Hampel) and the other views of the sample do not predict it better than
-        its mean. 3 finds noise and, of three views or more, some views of other samples; it also leaves out clean
-        views, which makes codes of clean data slightly less accurate, so it is for data with damaged views only. None
-        keeps every view, as do fewer than 12 training samples.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN are missing entries, and a row of them is a missing view. None refuses NaN.
     solver : str, default="auto"
@@ -117,7 +123,7 @@ class MultiviewNMF(LinearModel):
     tol : float, default=1e-3
         As for :class:`NMF`. The second step has the iterations that the first left, at least a quarter.
     random_state : int, RandomState instance or None, default=None
-        Seed of the start, of the hidden entries, and of the halves of samples that judge each other's views.
+        Seed of the start.
     callback : callable or None, default=None
         Called as ``callback(iteration, objective)`` after each iteration; those of the second step are counted on. A
         true return value ends the step.
@@ -129,12 +135,11 @@ class MultiviewNMF(LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H`` in the units of the data, the views side by side.
     views_ : ndarray of str [shape=(n_views,)]
-        Names of the views as text, or their numbers if they have no names. Dicts that are returned have the keys that
-        were given if these are text or whole numbers.
+        Names of the views, or their numbers if they have no names.
     view_groups_ : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     view_scales_, view_weights_ : ndarray [shape=(n_views,), >= 0]
-        ``s_v``, what each view is multiplied by in all, and the weights in it, given or chosen.
+        ``s_v``, what each view is multiplied by in all, and the weights in it, given or 0 for noise.
     view_usage_ : ndarray [shape=(n_components, n_views), 0 to 1]
         Share of each component's energy in each scaled view, and 0 if the view does not use it because its block is
         zero or has less than 1 %. Rows sum to 1, except those of components that no view uses.
@@ -142,12 +147,6 @@ class MultiviewNMF(LinearModel):
         What the model leaves of each view: its loss as a share of the loss of the best constants, one for each feature
         (means for a beta-divergence, medians for the robust losses). 0 is a perfect model, and 1 one that says no more
         than the constants. A view that is constant itself is compared with a model of zeros.
-    outlying_views_ : ndarray of bool [shape=(n_samples, n_views)]
-        Views of training samples that :meth:`fit_transform` leaves out, which are those that :meth:`outlying_views`
-        finds in the training samples; only with `view_outliers`. Files do not keep it.
-    view_residuals_ : ndarray [shape=(n_views, 4)]
-        Median and robust standard deviation of each view's residuals, then of its prediction errors (that of the view
-        predicted from the others, relative to that of its mean), by fits to the other half; only with `view_outliers`.
     codes_mean_, codes_covariance_, view_noise_ : ndarray
         Mean and covariance of the training codes, and the mean square of each view's residuals. They say what missing
         views probably hold.
@@ -160,8 +159,8 @@ class MultiviewNMF(LinearModel):
     view_feature_names_ : list
         For each view the names of its features, or None if it was not a data frame or its columns have other names
         than text. Empty for a single matrix.
-    view_frames_, view_numbers_ : list of bool
-        Whether each view, or the single matrix, was a data frame, and whether its key was a whole number.
+    view_frames_ : list of bool
+        Whether each view was a data frame.
 
     Notes
     -----
@@ -171,7 +170,6 @@ class MultiviewNMF(LinearModel):
     References
     ----------
     N. Guan, D. Tao, Z. Luo, J. Shawe-Taylor, "MahNMF: Manhattan Non-negative Matrix Factorization", arXiv:1207.3438.
-    F. R. Hampel, "The Influence Curve and its Role in Robust Estimation", J. Am. Stat. Assoc., 1974.
     Y. Jia, M. Salzmann, T. Darrell, "Factorized Latent Spaces with Structured Sparsity", NIPS, 2010.
 
     Examples
@@ -203,7 +201,6 @@ class MultiviewNMF(LinearModel):
         group_bound: float | None = None,
         codes_l2: float = 1.0,
         nuclear: float = 0.0,
-        view_outliers: float | None = None,
         missing_values: float | None = None,
         solver: str = "auto",
         init: str = "random",
@@ -217,7 +214,7 @@ class MultiviewNMF(LinearModel):
         """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view.
 
         `scale` and `view_weight` say what a view is divided and multiplied by, `group_...` and `codes_l2` what keeps it
-        from using components, and `view_outliers` from what residual on a sample's view is left out.
+        from using components.
         """
         self.n_components = n_components
         self.groups = groups
@@ -230,7 +227,6 @@ class MultiviewNMF(LinearModel):
         self.group_bound = group_bound
         self.codes_l2 = codes_l2
         self.nuclear = nuclear
-        self.view_outliers = view_outliers
         self.missing_values = missing_values
         self.solver = solver
         self.init = init
@@ -246,7 +242,7 @@ class MultiviewNMF(LinearModel):
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
         # whether the loss takes sparse data whose zeros count as much as other entries (weight 1)
-        tags.input_tags.sparse = record is not None and record.takes_sparse(1.0)
+        tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None
         return tags
 
@@ -258,15 +254,14 @@ class MultiviewNMF(LinearModel):
         Parameters
         ----------
         X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
-            The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; a data frame whose
-            columns have the levels view and feature; or one matrix with `groups`. Data frames must have the same index,
-            unless it only numbers the rows. float32 stays float32. Of Dask arrays 10,000 samples give scales and noise.
+            The views, dense, sparse, data frames or Dask arrays, whose rows are matched by position; or one matrix with
+            `groups`. Data frames must have the same index, and a dict text as keys. float32 stays float32. Of Dask
+            arrays 10,000 samples give scales and noise.
         y : Ignored
         observed : array-like of bool [shape=(n_samples, n_views)], optional
             False where a sample's view is missing, whatever `X` holds there.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` after each small model that finds outlying views, each fit that
-            chooses their weights, and each iteration that finds the components.
+            Called as ``progress(stage, done, total)`` after each iteration that finds the components.
 
         Raises
         ------
@@ -274,18 +269,20 @@ class MultiviewNMF(LinearModel):
             If the views hold NaN (but see `missing_values`), infinity or negative numbers, have different numbers of
             samples or different indices, a sample or a view is missing altogether, or a parameter is not allowed.
         """
-        self._fit(X, observed, progress)
+        if in_dask(X):
+            self._fit_blocks(X, observed, progress)
+        else:
+            self._fit(X, observed, progress)
         return self
 
     def fit_transform(
         self, X: Any, y: Any = None, observed: ArrayLike | None = None, progress: Progress | None = None
     ) -> Array:
         """Find the components as :meth:`fit` does, and return the codes as :meth:`transform` finds them."""
-        if in_dask(X):  # of which `_fit` returns the codes of some samples only
+        if in_dask(X):
             return self.fit(X, None, observed, progress).transform(X, observed)
-        views, codes, outlying = self._fit(X, observed, progress)
-        # codes of samples with missing or outlying views are found again after these views were filled in
-        return labelled_codes(self._recode(views, codes, outlying), X, self)
+        views, codes = self._fit(X, observed, progress)
+        return labelled_codes(self._codes(views, codes), X, self)
 
     def transform(self, X: Any, observed: ArrayLike | None = None) -> Array:
         """Return the codes ``W`` (n_samples, n_components) of samples from the views that they have.
@@ -299,20 +296,7 @@ class MultiviewNMF(LinearModel):
         if in_dask(X):
             self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
             return dask_views.transform_blocks(self, X, observed)
-        views = self._new(X, observed)
-        codes, outlying = self._codes_and_outlying(views)
-        codes = self._recode(views, codes, outlying)  # again, after views that are missing or outlying were filled in
-        return labelled_codes(codes, X, self)
-
-    def outlying_views(self, X: Any, observed: ArrayLike | None = None) -> Array:
-        """Return which views of new samples :meth:`transform` leaves out, given what it takes.
-
-        Returns
-        -------
-        ndarray of bool [shape=(n_samples, n_views)]
-            All False without `view_outliers`.
-        """
-        return self._codes_and_outlying(self._new(X, observed))[1]
+        return labelled_codes(self._codes(self._new(X, observed)), X, self)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
@@ -329,24 +313,24 @@ class MultiviewNMF(LinearModel):
         W = check_code_matrix(X, self.get_feature_names_out())
         with one_blas_thread():
             reconstruction = W @ self.components_
-        return self._fitted_form().restore(reconstruction, getattr(X, "index", None) if is_frame(X) else None)
+        return self._restore(reconstruction, {}, labels_of([X]))
 
     def impute(self, X: Any, observed: ArrayLike | None = None) -> Any:
         """Fill in missing views and entries of what :meth:`transform` takes by what the model predicts from the others.
 
         Returns
         -------
-        ndarray or data frame, or list or dict of these
-            All views in the form of the training data, dense, with predicted values where something was missing. Data
-            frames keep their index and columns. Views that were data frames in training are data frames.
+        ndarray, or list or dict of ndarray or data frame
+            All views in the form of the training data, dense, with predicted values where something was missing. Views
+            that were data frames in training are data frames, with the index of those in `X`.
         """
         views = self._new(X, observed)
         codes = np.empty(0)
         if views.entries is not None:  # otherwise nothing is missing, and the codes are not needed
-            codes = self._recode(views, *self._codes_and_outlying(views))
+            codes = self._codes(views)
         filled = fill_entries(views, codes, self.components_)
         given = given_views(X, self.views_.tolist())
-        return self._fitted_form().restore(filled, labels_of(given.values()), given, X)
+        return self._restore(filled, given, labels_of(given.values()))
 
     def sparseness(self) -> Array:
         r"""Return how few features of each view each component has (Hoyer 2004; MahNMF's equation 65).
@@ -380,9 +364,8 @@ class MultiviewNMF(LinearModel):
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
         check_number(self.codes_l2, "codes_l2", without_low=True)  # > 0
-        for name in ("group_bound", "view_outliers"):
-            if getattr(self, name) is not None:
-                check_number(getattr(self, name), name, without_low=True)  # > 0
+        if self.group_bound is not None:
+            check_number(self.group_bound, "group_bound", without_low=True)  # > 0
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         check_missing_values(self.missing_values)
@@ -394,74 +377,60 @@ class MultiviewNMF(LinearModel):
         model = NMF(rank or self.n_components, **{name: getattr(self, name) for name in shared})
         return model.set_output(transform="default")  # its codes stay arrays, whatever scikit-learn's global setting is
 
-    def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array, Array]:
-        """Fit the model, and return the training views, their codes, and which of the views are outlying.
+    def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array]:
+        """Fit the model to views in memory; return these and their codes by the entries that count.
 
-        Three records of the same samples appear below: `given` holds the views as the caller passed them, `views` is
-        without the outlying ones, and `complete` also has predictions in place of missing views. The components are
-        learnt from `complete`. The codes returned are found from the entries that count, before anything is filled in.
-        Of views in Dask arrays `complete` has all samples and the others a part of them, which judges the views.
+        The components are learnt from views in which the missing ones are predicted, if there are many components.
         """
         self._check_parameters()
-        progress = progress or (lambda *_: None)
-        whole = None  # all samples, if they are in Dask arrays; below, X then are some of them
-        if in_dask(X):
-            dask_views.refuse_in_blocks(self)
-            whole, all_observed = X, observed
-            X, observed = dask_views.sample_views(X, observed, check_random_state(self.random_state))
+        start = self._begin(X, observed)
+        views = start.views
+        complete = views if views.entries is None else complete_views(start.model, views, start.scales)
+        return views, self._learn(start, complete, progress)
+
+    def _fit_blocks(self, X: Any, observed: Any, progress: Progress | None) -> None:
+        """Fit the model to views in Dask arrays: all samples give the components, and some of them judge the views."""
+        self._check_parameters()
+        dask_views.refuse_in_blocks(self)
+        start = self._begin(*dask_views.sample_views(X, observed, check_random_state(self.random_state)))
+        whole = dask_views.hide_missing(dask_views.join_blocks(X), observed, start.views.groups)
+        start.model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
+        self._learn(start, replace(start.views, data=whole, entries=None), progress, in_memory=start.views)
+
+    def _begin(self, X: Any, observed: ArrayLike | None) -> Start:
+        """Return the checked training views and what is known before the fit; set what `X` says of their form."""
         joined = join_training(X, self.groups)
         rank = self.n_components or min((choices.VIEW_COMPONENTS, *np.shape(joined.X)))
-        model = self._plain_model(rank)
-        if whole is not None:
-            whole = dask_views.hide_missing(dask_views.join_blocks(whole), all_observed, joined.groups)
         self.view_feature_names_ = list(joined.feature_names)
-        self.view_frames_, self.view_numbers_ = list(joined.framed), list(joined.numbered)  # frames, numbers as names
-        given = check_views(self, joined, observed, reset=True, missing=self.missing_values)
-        views = given
-        # None also for "cv", whose search begins with the weights below
-        weights = None if self.view_weight is None else check_view_weight(self.view_weight, given.names)
-        if weights is None:
-            weights = weights_without_noise(given)
-        if self.view_outliers is not None:
-            known = np.where(weights > 0, weights, JUDGED)  # views of weight 0, of noise, are judged with a small one
-            left_out, usual = judge_training(given, known, model, self.view_outliers, progress)
-            views = given.keep(~left_out)
-        sizes = np.ones(views.n_views)  # what each view is divided by
-        if self.scale != "none":
-            sizes = view_energies(views) if self.scale == "energy" else view_noises(views, model)
-        sparsity = GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
-        if isinstance(self.view_weight, str):
-            # Each call fits the weights that are `tried` to `shown`, which are the views without the hidden entries.
-            weights = choose_view_weights(
-                views,
-                lambda tried, shown: fit_components(self._plain_model(rank), shown, tried / sizes, sparsity)[0],
-                weights,
-                check_random_state(self.random_state),
-                progress,
-            )
-        if whole is None:
-            # if entries are missing, whole views may be, which are then predicted
-            complete = views if given.entries is None else complete_views(model, views, given, weights / sizes)
-        else:  # NaN there are missing entries
-            complete = replace(views, data=whole, entries=None)
-            model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
-        report = self._reporting(model, sparsity, progress)
+        self.view_frames_ = list(joined.framed) or [False] * len(joined.names)
+        views = check_views(self, joined, observed, reset=True, missing=self.missing_values)
+        if self.view_weight is None:
+            weights = weights_without_noise(views)
+        else:
+            weights = given_weights(self.view_weight, views.names)
+        sizes = view_energies(views) if self.scale == "energy" else np.ones(views.n_views)
+        return Start(self._plain_model(rank), views, weights, weights / sizes)
+
+    def _learn(self, start: Start, complete: Views, progress: Progress | None, in_memory: Views | None = None) -> Array:
+        """Learn the components from the views `complete`, set the fitted attributes, and return the codes of `start`.
+
+        `in_memory` are some samples of views in Dask arrays.
+        """
+        views, sparsity = start.views, GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
+        report = self._reporting(start.model, sparsity, progress or (lambda *_: None))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = fit_components(model, complete, weights / sizes, sparsity, lambda: report.begin(SECOND), views)
+            begin_second = partial(report.begin, SECOND)
+            found = fit_components(start.model, complete, start.scales, sparsity, begin_second, in_memory)
         report.finish()
         warn_once(self, caught, penalty=sparsity.parameter)  # in the name of this estimator
-        self._keep(*found, given if whole is None else complete, weights)
+        self._keep(*found, views if in_memory is None else complete, start.weights)
         parts = self._components()  # with `scales`, by which views are multiplied to find codes
-        codes, outlying = find_all_codes(views, parts), np.zeros((len(views), views.n_views), bool)
+        codes = find_all_codes(views, parts)
         self.codes_mean_, self.codes_covariance_, self.view_noise_ = learn_prior(views, codes, self.components_)
-        if self.view_outliers is not None:
-            self._learn_limits(views, weights / sizes, sparsity, usual, self.view_outliers)
-            codes, outlying = self._codes_and_outlying(given)  # training samples are treated exactly as new ones
-            self.outlying_views_ = outlying
         scales = np.where(parts.scales > 0, parts.scales, 1.0)  # 0 for views of weight 0
         self.view_errors_ = view_errors(views, codes, parts.H * scales[views.groups], scales, parts.loss)
-        return given, codes, outlying
+        return codes
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
         """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
@@ -484,7 +453,7 @@ class MultiviewNMF(LinearModel):
         """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
 
         `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views, given or chosen. `found.scales` (n_views,) are the factors of the views in the fit, and
+        those of the views. `found.scales` (n_views,) are the factors of the views in the fit, and
         `views.groups` (n_features,) has the view of each feature.
         """
         if views.entries is not None:  # features of which nothing is known still have the numbers of the start
@@ -525,51 +494,30 @@ class MultiviewNMF(LinearModel):
             features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
         return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
-    def _fitted_form(self) -> FittedForm:
-        """Return how the training data were given: `view_form_` is "matrix", "list", "dict" or "frame".
+    def _restore(self, matrix: Array, given: Mapping[str, Any], index: Any) -> Any:
+        """Return a matrix (n_samples, n_features) as views in the form of the training data.
 
-        `view_frames_` says which views were data frames, and `view_numbers_` which had a number for a name.
+        Views that were data frames then are data frames with this `index`, and with the columns of the view in `given`.
         """
-        features: Any = self.view_feature_names_  # of each view, None for one whose features have no names
         if self.view_form_ == "matrix":
-            features = [list(self.feature_names_in_)] if hasattr(self, "feature_names_in_") else [None]
-        told = [getattr(self, name, None) or () for name in ("view_frames_", "view_numbers_")]  # older files lack them
-        return FittedForm(self.view_form_, self.views_.tolist(), self.view_groups_, features, *told)
+            return matrix
+        parts = {name: matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
+        names = dict(zip(parts, self.view_feature_names_, strict=False))
+        for name, framed in zip(parts, self.view_frames_, strict=True):
+            if framed:
+                parts[name] = as_frame(parts[name], given.get(name), index, names.get(name))
+        return list(parts.values()) if self.view_form_ == "list" else parts
 
-    def _codes_and_outlying(self, views: Views) -> tuple[Array, Array]:
-        """Return the codes found from the views that are not outlying, and which views are (n_samples, n_views).
+    def _codes(self, views: Views, codes: Array | None = None) -> Array:
+        """Return the codes of samples; of those that lack a view, after it was filled in.
 
-        Without `view_outliers` none is outlying.
+        `codes` are those that are found from what is there, if they are known.
         """
-        if self.view_outliers is None:
-            return find_all_codes(views, self._components()), np.zeros((len(views), views.n_views), bool)
-        usual = UsualFigures.from_table(self.view_residuals_)
-        return judge_new(views, self._components(), self._prior(), usual, self.view_outliers)
-
-    def _learn_limits(
-        self, views: Views, scales: Array, sparsity: GroupSparsity, training: UsualFigures, threshold: float
-    ) -> None:
-        """Set ``view_residuals_``, by which views of new samples are judged, by fits to parts of the samples.
-
-        `views` lack outlying ones, and a fit multiplies them by `scales` (n_views,). `training` are the figures by
-        which training samples were judged, and `threshold` is in their deviations.
-        """
-        model = self._plain_model(self.n_components_)
-        fit = partial(fit_part, model, n_samples=len(views), scales=scales, sparsity=sparsity)
-        rng, common = check_random_state(self.random_state), np.isinf(training.spread[:, 0])
-        self.view_residuals_ = limits_for_new(views, common, fit, threshold, rng).table()
-
-    def _prior(self) -> CodesPrior:
-        """Return the mean and covariance of the training codes and the noise of the views as one record."""
-        return CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
-
-    def _recode(self, views: Views, codes: Array, outlying: Array) -> Array:
-        """Return `codes`, with those of samples that lack a view found again after that view was filled in.
-
-        `codes` (n_samples, n_components) and `outlying` (n_samples, n_views), views that count as lacking, are what
-        `_codes_and_outlying` returns. `_prior` predicts a view from the others: by mean and covariance of codes.
-        """
-        return complete_codes(views, codes, outlying, self._components(), self._prior(), self.loss)
+        components = self._components()
+        prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
+        if codes is None:
+            codes = find_all_codes(views, components)
+        return complete_codes(views, codes, components, prior, self.loss)
 
     def _check_state(self) -> None:
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
@@ -585,9 +533,3 @@ class MultiviewNMF(LinearModel):
         lowest = np.linalg.eigvalsh(covariance).min()
         if np.abs(covariance - covariance.T).max() > 1e-8 or lowest < -1e-8 * len(covariance):
             raise ValueError("codes_covariance_ is not a covariance")
-        # The deviations may be infinite, for views that are never outlying.
-        if (
-            self.view_outliers is not None
-            and not np.isfinite(UsualFigures.from_table(self.view_residuals_).median).all()
-        ):
-            raise ValueError("view_residuals_ must be finite")

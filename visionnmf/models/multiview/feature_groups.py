@@ -17,15 +17,12 @@ __all__ = ["named_groups"]
 Array = NDArray[Any]
 
 
-def named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list[str], Array]:
-    """Return the names of the views of a single matrix, and the number of the view of each feature.
-
-    `columns` are the names of the features of a data frame, by which `groups` may name them.
-    """
+def named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:
+    """Return the names of the views of a single matrix, and the number of the view of each feature."""
     if groups is None:
         return ["0"], np.zeros(n_features, int)
-    if hasattr(groups, "reindex") and hasattr(groups, "index"):  # a series of pandas
-        groups = _ordered_series(groups, n_features, columns)
+    if hasattr(groups, "reindex"):  # a series of pandas, whose labels would not be looked at
+        raise ParameterError("groups must be a list, an array or a dict; got a series; pass groups.to_numpy()")
     if hasattr(groups, "__array__"):  # also an index of pandas
         groups = np.asarray(groups)
     if not isinstance(groups, Mapping):
@@ -47,8 +44,6 @@ def named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list
     for v, (name, members) in enumerate(groups.items()):
         if isinstance(members, slice):
             chosen = np.arange(n_features)[members]
-        elif isinstance(members, str) or (len(members) and all(isinstance(member, str) for member in members)):
-            chosen = _columns_of(name, members, columns)
         else:
             chosen = np.asarray(members)
             if chosen.dtype == bool and chosen.shape == (n_features,):
@@ -61,28 +56,3 @@ def named_groups(groups: Any, n_features: int, columns: list[Any]) -> tuple[list
     if (labels < 0).any():
         raise ParameterError(f"groups must put each feature into one view; got feature {int(labels.argmin())} in none")
     return [str(name) for name in groups], labels
-
-
-def _ordered_series(groups: Any, n_features: int, columns: list[Any]) -> Any:
-    """Return a series of the views of features in the order of `columns`; one that only numbers them stays as it is."""
-    labels = list(groups.index)
-    if len(labels) == len(columns) and {*labels} == {*columns}:
-        return groups.reindex(columns)
-    if labels != list(range(n_features)):
-        odd = next((label for label in labels if label not in columns), labels[0] if labels else "nothing")
-        raise ParameterError(
-            f"groups must have the columns of X as its index; got {odd!r:.60}; pass groups.to_numpy() if its order is "
-            "that of the features"
-        )
-    return groups
-
-
-def _columns_of(name: Any, members: Any, columns: list[Any]) -> Array:
-    """Return the indices of the `columns` of a data frame that are called like the `members` of the view `name`."""
-    if isinstance(members, str):
-        raise ParameterError(f"groups must list the features of each view; got {name}: {members!r}; pass [{members!r}]")
-    unknown = [member for member in members if member not in columns]
-    if unknown:
-        cure = "the columns are in X.columns" if columns else "X has no column names, so pass indices or a data frame"
-        raise ParameterError(f"groups must name columns of X; got {unknown[0]!r:.60} in {name}; {cure}")
-    return np.array([columns.index(member) for member in members])

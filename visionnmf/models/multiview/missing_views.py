@@ -1,4 +1,4 @@
-"""Predictions of views and entries that are missing or left out, and codes that take them into account."""
+"""Predictions of views and entries that are missing, and codes that take them into account."""
 
 from __future__ import annotations
 
@@ -17,23 +17,15 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import find_loss
 from visionnmf.models.nmf import NMF
 
-from .components import (
-    RECONSTRUCTED,
-    SHARE,
-    CodesPrior,
-    Components,
-    GroupSparsity,
-    find_view_codes,
-    fit_components,
-    learn_prior,
-)
+from .components import RECONSTRUCTED, CodesPrior, Components, find_view_codes, fit_components, learn_prior
 from .views import Views, dense, row_slices
 
-__all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views", "fit_part"]
+__all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views"]
 
 Array = NDArray[Any]
 
 CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
+SHARE = 6  # minimum number of samples for each component of the small fit that predicts missing views
 LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0
 
 
@@ -92,17 +84,15 @@ def fill_entries(views: Views, codes: Array, H: Array) -> Array:
     return data
 
 
-def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Views:
+def complete_views(model: NMF, views: Views, scales: Array) -> Views:
     """Return the training views with missing views predicted, if the fit has many components; else `views` unchanged.
 
     A fit with many components for few samples would learn only the entries that are there and predict missing views
     badly. If there is more than one component for three samples (`CROWDED`), a smaller fit with one for six (`SHARE`)
-    predicts the missing views by :func:`fill_views`, and the main fit then learns from the result.
-
-    `given` are all views that the caller passed, and `views` are those without outlying ones. Outlying views are not
-    filled in and still do not count in the result. Each view is multiplied by its number in `scales` for the fit.
+    predicts the missing views by :func:`fill_views`, and the main fit then learns from the result. Each view is
+    multiplied by its number in `scales` for the fit.
     """
-    there = given.observed()  # of shape (n_samples, n_views): also true for outlying views, which are not missing
+    there = views.observed()  # of shape (n_samples, n_views)
     if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
         return views
     small = clone(model).set_params(n_components=max(1, len(views) // SHARE))
@@ -110,40 +100,20 @@ def complete_views(model: NMF, views: Views, given: Views, scales: Array) -> Vie
         warnings.simplefilter("ignore")  # the fit is good enough for a start; the main fit warns itself
         components = fit_components(small, views, scales, None)[0]
     codes = find_view_codes(views, components)
-    kept = views.observed()  # the views to predict from: neither missing nor outlying
     prior = learn_prior(views, codes, components.H)
-    filled = fill_views(views, kept, codes, components.H, prior, least=_least_filled(model.loss))
-    entries = _count_filled(views.entries, there, views.groups)  # all entries of views that were missing count now
-    # Entries that do not count must be zero in the data; this also removes the predictions of outlying views.
-    return replace(views, data=filled if entries is None else filled * entries, entries=entries)
+    filled = fill_views(views, there, codes, components.H, prior, least=_least_filled(model.loss))
+    return replace(views, data=filled, entries=_count_filled(views.entries, there, views.groups))
 
 
-def fit_part(model: NMF, part: Views, n_samples: int, scales: Array, sparsity: GroupSparsity) -> Components:
-    """Return the components of a part of `n_samples` samples, by a fit like that of `model` to all of them.
+def complete_codes(views: Views, codes: Array, components: Components, prior: CodesPrior, loss: Any) -> Array:
+    """Find the codes of samples with missing views again, after these views have been predicted.
 
-    Many components for few samples reconstruct them perfectly, so a part gets a part of the components, too. Each view
-    is multiplied by its number in `scales` for the fit.
+    `codes` (n_samples, n_components), found from the views that are there, are changed in place and returned; rows of
+    complete samples stay as they are. `loss` is the estimator's parameter; for some losses predictions must be above 0.
+    A warning names samples that have only views of weight 0, whose codes are the mean.
     """
-    rank = model.n_components
-    assert rank is not None  # the number of the fit to all samples
-    few = clone(model).set_params(n_components=min(rank, max(1, rank * len(part) // n_samples, len(part) // CROWDED)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the main fit has warned already
-        return fit_components(few, complete_views(few, part, part, scales), scales, sparsity)[0]
-
-
-def complete_codes(
-    views: Views, codes: Array, outlying: Array, components: Components, prior: CodesPrior, loss: Any
-) -> Array:
-    """Find the codes of samples with missing or outlying views again, after these views have been predicted.
-
-    `codes` (n_samples, n_components), found from the views that count, are changed in place and returned; rows of
-    complete samples stay as they are. `outlying`, bool (n_samples, n_views), marks views that are there but do not
-    belong to their sample. `loss` is the estimator's parameter; for some losses predictions must be above 0. A warning
-    names samples that have only views of weight 0, whose codes are the mean.
-    """
-    kept = views.observed() & ~outlying
-    lost = np.flatnonzero(~(views.observed() & (components.scales > 0)).any(axis=1))
+    kept = views.observed()
+    lost = np.flatnonzero(~(kept & (components.scales > 0)).any(axis=1))
     if len(lost):
         warnings.warn(
             f"MultiviewNMF gives the mean codes to samples that only have views of weight 0: {len(lost)} samples, the "

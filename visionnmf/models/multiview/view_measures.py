@@ -1,9 +1,9 @@
-"""What is measured on views: their energies, whether they are noise, their errors, and how components use them."""
+"""What is measured on views: energies, weights, whether they are noise, errors, and how components use them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from visionnmf._checks import plot_axes
+from visionnmf._checks import check_number, plot_axes, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
+from visionnmf.exceptions import ParameterError
 
 from .views import BLOCK, Views, dense
 
 __all__ = [
-    *("noise_views", "plot_usage", "sparseness", "usage", "view_energies", "view_errors", "weights_without_noise"),
+    *("given_weights", "noise_views", "plot_usage", "sparseness", "usage", "view_energies", "view_errors"),
+    "weights_without_noise",
 ]
 
 Array = NDArray[Any]
@@ -98,6 +100,20 @@ def _correlation(matrix: Array) -> float:
     return float((gram**2).sum())
 
 
+def given_weights(given: Any, names: Sequence[str]) -> Array:
+    """Return the weights of the views `names`, numbers > 0, by the parameter `view_weight`."""
+    if isinstance(given, Mapping):
+        unknown = [str(name) for name in given if str(name) not in names]
+        if unknown:
+            raise ParameterError(f"view_weight must name views of {list(names)}; got {unknown[0]!r:.60}")
+        weights = {str(name): value for name, value in given.items()}
+        given = [weights.get(name, 1.0) for name in names]
+    if np.ndim(given) != 1 or len(given) != len(names):
+        raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
+    # `without_low` excludes the lowest number, 0
+    return np.array([check_number(value, "view_weight", without_low=True) for value in given])
+
+
 def weights_without_noise(views: Views) -> Array:
     """Return 1 for each view, and 0 for views of noise, which a warning names."""
     noise = noise_views(views)
@@ -107,7 +123,7 @@ def weights_without_noise(views: Views) -> Array:
             f"MultiviewNMF leaves out views that look like noise: {names}; pass view_weight with a number for each "
             "view to count them",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return np.where(noise, 0.0, 1.0)
 

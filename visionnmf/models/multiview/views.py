@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_data, check_kind, is_dask, is_frame
 
 from .feature_groups import named_groups
-from .frames import check_feature_names, check_same_labels, check_sample_labels, feature_names, labels_of
+from .frames import check_feature_names, check_sample_labels, feature_names
 
 __all__ = [
     "Views",
@@ -47,12 +47,12 @@ class Views:
     data : ndarray, csr_array or dask.array [shape=(n_samples, n_features), >= 0]
         0 where an entry does not count. Dense unless all entries count. A Dask array has NaN there, and no `entries`.
     entries : ndarray of bool [shape=(n_samples, n_features)] or None
-        False for entries that do not count: missing ones, and those of a view that was left out. None: all count.
+        False for missing entries, which do not count. None: all count.
     groups : ndarray of int [shape=(n_features,)]
         The number of the view of each feature.
     names : tuple of str
-    form : {"matrix", "list", "dict", "frame"}
-        How the views were given; "frame" is one data frame whose columns have the levels view and feature.
+    form : {"matrix", "list", "dict"}
+        How the views were given.
     """
 
     data: Any
@@ -119,19 +119,6 @@ class Views:
         parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
 
-    def keep(self, kept: Array) -> Views:
-        """Leave out the views of samples where `kept`, of shape (n_samples, n_views), is false.
-
-        Their entries become 0 and do not count any more. `groups` (n_features,) has the view of each feature, and
-        `entries`, bool of the shape of the data, says which entries counted before (None: all).
-        """
-        if self.entries is None and kept.all():
-            return self
-        counts = kept[:, self.groups]
-        if self.entries is not None:
-            counts &= self.entries
-        return replace(self, data=dense(self.data) * counts, entries=counts)
-
 
 def dense(data: Any) -> Array:
     """Return data as an array."""
@@ -154,19 +141,13 @@ class JoinedViews(NamedTuple):
     form: str
     feature_names: Sequence[list[str] | None] = ()  # of each view, None without names; of separate views only
     absent: tuple[str, ...] = ()  # names of new views that are missing for all samples
-    # Of training views, so that results get their form: whether each was a data frame, and whether its name was a
-    # whole number, if they had names.
-    framed: tuple[bool, ...] = ()
-    numbered: tuple[bool, ...] = ()
-    index: Any = None  # the labels of the samples, None without a data frame
+    framed: tuple[bool, ...] = ()  # whether each separate training view was a data frame, as results then are
 
 
 def join_training(X: Any, groups: Any) -> JoinedViews:
     """Put the views of training samples side by side, in any of the forms that `fit` accepts.
 
-    `groups` says which features of a single matrix make a view, and is None if the views are given separately. The
-    result also says which views were data frames (`framed`), whose names were whole numbers (`numbered`) and the labels
-    of the samples (`index`), so that results can have the same form.
+    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
     """
     if isinstance(X, list | tuple | Mapping) and not len(X):
         raise ParameterError("X must hold at least one view; got none")
@@ -176,7 +157,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
             "feature is numpy.reshape(view, (-1, 1))"
         )
     _check_not_samples(X)  # a list must hold the views, not the samples
-    parts = _parts(X)  # the form ("dict", "list" or "frame") and the views by name, or None for a single matrix
+    parts = _parts(X)  # the form ("dict" or "list") and the views by name, or None for a single matrix
     if parts is None:
         matrix = check_kind(X)
         if not hasattr(matrix, "shape"):
@@ -189,10 +170,10 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
                 "MultiviewNMF takes X for a single view, because groups is None; pass groups, or the views as a list "
                 "or a dict, or use NMF",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        names, labels = named_groups(groups, shape[1], list(getattr(matrix, "columns", ())))
-        return JoinedViews(matrix, tuple(names), labels, "matrix", framed=(is_frame(X),), index=labels_of([X]))
+        names, labels = named_groups(groups, shape[1])
+        return JoinedViews(matrix, tuple(names), labels, "matrix")
     if groups is not None:
         raise ParameterError("groups must be None if the views are given separately; got some; leave them out")
     form, views = parts
@@ -201,20 +182,9 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
         missing = [name for name in views if name not in given]
         raise ParameterError(f"X must hold every view in training; got none of {', '.join(missing) or 'them'}")
     labels = np.repeat(np.arange(len(given)), [np.shape(view)[1] for view in given.values()])
-    framed = tuple(map(is_frame, given.values()))
-    # A frame of polars has names of columns but no index.
     features = [feature_names(view) if hasattr(view, "columns") else None for view in given.values()]
-    keys = X.columns.unique(0) if form == "frame" else X
-    numbered = tuple(isinstance(key, Integral) and not isinstance(key, bool) for key in keys) if form != "list" else ()
     return JoinedViews(
-        _side_by_side(given),
-        tuple(given),
-        labels,
-        form,
-        features,
-        framed=framed,
-        numbered=numbered,
-        index=labels_of(given.values()) if any(framed) else None,
+        _side_by_side(given), tuple(given), labels, form, features, framed=tuple(map(is_frame, given.values()))
     )
 
 
@@ -227,7 +197,7 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
-        return JoinedViews(check_kind(X), tuple(names), groups, "matrix", index=labels_of([X]))
+        return JoinedViews(check_kind(X), tuple(names), groups, "matrix")
     form, views = parts
     if form == "list" and len(views) != len(names):
         raise ParameterError(
@@ -257,9 +227,8 @@ def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequen
     # The columns of `joined` are sorted by view. The inverse of that permutation restores the order of training.
     if (np.diff(groups) < 0).any():  # the views of the training matrix were not side by side
         joined = joined[:, np.argsort(np.argsort(groups, kind="stable"), kind="stable")]
-    index = labels_of(there.values())
     absent = tuple(name for name in names if name not in there)
-    return JoinedViews(joined, tuple(names), groups, form, absent=absent, index=index)
+    return JoinedViews(joined, tuple(names), groups, form, absent=absent)
 
 
 def check_views(
@@ -310,20 +279,23 @@ def _warn_unknown(feature: int, given: JoinedViews) -> None:
     """Warn that a feature of training views, numbered over all views, has no entry that is there."""
     v = given.groups[feature]
     number = int(np.count_nonzero(given.groups[:feature] == v))
-    names, place = list(getattr(given.X, "columns", ())), feature
-    if given.feature_names:
-        names, place = given.feature_names[v] or [], number
-    label = f" ({names[place]!r:.60})" if names else ""
+    names = given.feature_names[v] if given.feature_names else None
+    label = f" ({names[number]!r:.60})" if names else ""
     warnings.warn(
         f"view {given.names[v]} has no entry of feature {number}{label} in training, so it is predicted as 0; leave it "
         "out",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
 def _check_not_samples(X: Any) -> None:
-    """Raise ParameterError for None, and for a list that holds the views of each sample and not of each view."""
+    """Raise ParameterError for what holds no views, and for a list of the views of each sample."""
+    if getattr(getattr(X, "columns", None), "nlevels", 1) > 1:
+        raise ParameterError(
+            "X must be a list or a dict of views, or one matrix; got a data frame whose columns have levels; pass "
+            "{name: X[name] for name in X.columns.unique(0)}"
+        )
     if X is None or isinstance(X, str | Real):
         raise ParameterError(
             f"X must hold the views, a list or a dict of arrays, or one matrix; got {shown(X)}; pass for example "
@@ -345,11 +317,10 @@ def _check_not_samples(X: Any) -> None:
 def _check_observed(observed: Any, given: JoinedViews) -> Array:
     """Return which views of which samples are there, bool of shape (n_samples, n_views); else raise ParameterError."""
     names, shape = list(given.names), (np.shape(given.X)[0], len(given.names))
-    if isinstance(observed, Mapping):
-        got, cure = "a dict", f"numpy.column_stack([observed[name] for name in {names}])"
+    if isinstance(observed, Mapping) or is_frame(observed):  # whose columns may be in another order
+        got = "a dict" if isinstance(observed, Mapping) else "a data frame"
+        cure = f"numpy.column_stack([observed[name] for name in {names}])"
     else:
-        if is_frame(observed):
-            observed = _ordered_mask(observed, names, given.index)
         try:
             mask = np.asarray(observed)
         except ValueError:  # rows of different lengths
@@ -366,23 +337,6 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
     raise ParameterError(
         f"observed must be True or False for each sample and view, of shape {shape}; got {got}; pass {cure}"
     )
-
-
-def _ordered_mask(observed: Any, names: list[str], index: Any) -> Any:
-    """Return a frame of observed views with its columns in the order of `names`.
-
-    Columns that are only numbered stay as they are. Raises ParameterError for other names, and for rows whose labels
-    differ from `index`, the labels of the samples.
-    """
-    if index is not None:
-        check_same_labels({"X": index, "observed": observed.index})
-    columns = [*map(str, observed.columns)]
-    if {*columns} == {*names}:
-        return observed.set_axis(columns, axis=1)[names]
-    if columns != [str(number) for number in range(len(columns))]:
-        odd = next((f"no column {name!r:.60}" for name in names if name not in columns), f"the columns {columns}")
-        raise ParameterError(f"observed must have the views {names} as columns; got {odd}; rename its columns")
-    return observed
 
 
 def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterError | None:
@@ -424,23 +378,21 @@ def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterEr
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the form and the views of data that are given as several arrays, or None for a single matrix.
 
-    The form is "dict", "list" or "frame". Views of a list are named by their numbers, and a missing view is None.
+    The form is "dict" or "list". Views of a list are named by their numbers, and a missing view is None.
     """
     if sp.issparse(X):  # some sparse formats are mappings
         return None
     if isinstance(X, Mapping):
-        form, views = "dict", {str(name): view for name, view in X.items()}
-    elif getattr(getattr(X, "columns", None), "nlevels", 1) > 1:  # columns with the levels view and feature
-        labels = list(dict.fromkeys(X.columns.get_level_values(0)))
-        if any(label is None or label != label for label in labels):  # None or NaN
-            raise ParameterError("X must name the view of each column; got None or NaN; rename it, or leave it out")
-        form, views = "frame", {str(name): X[name] for name in labels}
+        odd = [name for name in X if not isinstance(name, str)]
+        if odd:
+            raise ParameterError(
+                f"X must have text as names of views; got {shown(odd[0])}; pass {{str(name): X[name] for name in X}}"
+            )
+        form, views = "dict", dict(X)
     elif isinstance(X, list | tuple) and X and (any(map(_is_view, X)) or all(item is None for item in X)):
         form, views = "list", {str(i): view for i, view in enumerate(X)}
     else:
         return None
-    if len(views) < len(X.columns.unique(0) if hasattr(X, "columns") else X):
-        raise ParameterError(f"X must name each view differently, also as text; got {shown([*X])}")
     for name, view in views.items():
         check_rows(view, name=f"view {name}")
         try:
