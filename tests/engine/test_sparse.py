@@ -21,7 +21,7 @@ from visionnmf.engine.solving import SOLVERS, choose, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
-LOSSES = [loss.name for loss in losses_where(lambda record: record.takes_sparse(1.0))]
+LOSSES = [loss.name for loss in losses_where(lambda record: record.sparse is not None)]
 SOLVER = {name: choose("auto", Problem(sp.csr_array(np.eye(2)), Loss(name))) for name in LOSSES}
 PENALISED = Penalties(l1=0.05, l2=0.1)
 

@@ -21,7 +21,7 @@ from visionnmf.exceptions import ParameterError
 
 LOSSES = given_where()
 POSITIVE = [*(given(loss) for loss in losses_where() if loss.needs_positive), -0.5]  # losses that zeros make infinite
-SPARSE = given_where(lambda record: record.takes_sparse(1.0))
+SPARSE = given_where(lambda record: record.sparse is not None)
 M, N, R = 14, 11, 3
 # as published, or without non-negativity
 UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "nenmf-paper", "gd", "svd", *nnls.METHODS}

@@ -14,7 +14,7 @@ from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty
 from visionnmf.exceptions import ParameterError
 
 WEIGHTED = given_where(lambda record: record.beta in (None, 1.0, 2.0))  # those that take zeros
-SPARSE = given_where(lambda record: record.takes_sparse(1.0))
+SPARSE = given_where(lambda record: record.sparse is not None)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -208,7 +208,7 @@ def test_sparse_data_that_are_not_allowed(clean):
     with pytest.raises(ValueError, match="NaN"):
         NMF(2).fit(X)
     for loss in given_where(lambda record: record.sparse is None):
-        with pytest.raises(ParameterError, match=f"loss='{loss}'.*sparse"):
+        with pytest.raises(ParameterError, match=f"loss={loss!r}.*sparse"):
             NMF(2, loss=loss).fit(sp.csr_array(clean))
 
 
