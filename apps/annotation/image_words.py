@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -24,9 +26,29 @@ from visionnmf.io.tables import text_of_cell
 
 from .image_features import Described, Sources, describe, files_of, is_table
 
-HEADINGS = ("file", "filename", "image", "path")  # of the first column
 WORD_KEYS = ("words", "keywords", "labels", "tags")
-SEPARATOR = ";"
+# Of the first and of the second column, without capitals.
+NAMES = (
+    "file",
+    "filename",
+    "file name",
+    "file_name",
+    "image",
+    "image_id",
+    "photo",
+    "photograph",
+    "picture",
+    "path",
+    "name",
+)
+WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotations", "caption", "class")
+
+# What follows the first cell of a row, which is in quotes or has none of these characters.
+_SEPARATOR = re.compile(r"(?:\"[^\"]*\"|[^,;\t\"]+)([,;\t])")
+_BETWEEN_WORDS = re.compile(r"[,;|]")
+
+# A table of so many images, in which such a share of all words occurs once, probably has another form than was read.
+FEW_IMAGES, ONCE = 20, 0.95
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,7 @@ def _find_words(
         of_images = _keywords(images, notes, skipped)
     else:
         of_images = _matched(read_words(labels), images, root, notes)
+        _check_words(labels, of_images)
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
         raise ParameterError(
@@ -111,8 +134,9 @@ def read_words(path: str | Path) -> dict[str, list[str]]:
     """Return the words of each file in a table, in a normalised form.
 
     ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
-    Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns or separated by
-    semicolons. A file that occurs twice has the words of both lines. Raises MediaError for unreadable tables.
+    Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns, or in one cell with
+    commas, semicolons or bars between them; columns are separated by commas, semicolons or tabs. A file that occurs
+    twice has the words of both lines. Raises MediaError for unreadable tables.
     """
     text = read_text(path, "table of words", "utf-8-sig")
     lines = _json_lines if Path(path).suffix.lower() in (".jsonl", ".ndjson") else _csv_lines
@@ -143,12 +167,27 @@ def _json_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the file and the words of each row; a cell may hold several words."""
-    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
-        # empty lines and a line of headings
-        if not row or not row[0].strip() or (number == 1 and row[0].strip().casefold() in HEADINGS):
+    separators = Counter(match[1] for line in text.split("\n") if (match := _SEPARATOR.match(line)))
+    delimiter = separators.most_common(1)[0][0] if separators else ","
+    for number, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+        name, *words = map(text_of_cell, row or [""])  # without the quote that keeps spreadsheets from seeing formulas
+        name = name.strip()
+        headings = [cell.strip().casefold() for cell in (name, *words)]
+        if not name or (number == 1 and (headings[0] in NAMES or (headings[1:2] and headings[1] in WORDS))):
             continue
-        name, *words = map(text_of_cell, row)  # without the quote that keeps spreadsheets from seeing formulas
-        yield name.strip(), [word for cell in words for word in cell.split(SEPARATOR)]
+        yield name, [word for cell in words for word in _BETWEEN_WORDS.split(cell)]
+
+
+def _check_words(labels: str | Path, of_images: list[list[str]]) -> None:
+    """Raise UnreadableError if nearly all words of a table occur once, so that nothing can be learnt from them."""
+    counts = Counter(word for words in of_images for word in words)
+    once = sum(count == 1 for count in counts.values())
+    if sum(map(bool, of_images)) >= FEW_IMAGES and once >= ONCE * len(counts):
+        example = next(word for word, count in counts.items() if count == 1)
+        raise UnreadableError(
+            f"{labels}: {once} of {len(counts)} words occur only once, such as {example!r}; put each word into a cell "
+            "of its own, or commas or semicolons between them"
+        )
 
 
 def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> list[list[str]]:

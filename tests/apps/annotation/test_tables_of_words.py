@@ -1,0 +1,38 @@
+"""Tables of words: whatever separates columns and words, and tables that hold something else."""
+
+import pytest
+
+from visionnmf.apps.annotation.image_words import images_with_words, read_words
+from visionnmf.exceptions import UnreadableError
+
+EXPECTED = {"1.jpeg": ["city", "blue mountain", "sky"], "2, new.jpeg": ["sea"]}
+TABLES = {
+    "columns": '1.jpeg,city,blue mountain,sky\n"2, new.jpeg",sea\n',
+    "a list in quotes": '1.jpeg,"city, blue mountain, sky"\n"2, new.jpeg",sea\n',
+    "semicolons in a cell": '1.jpeg,city; blue mountain;sky\n"2, new.jpeg",sea\n',
+    "bars in a cell": '1.jpeg,city|blue mountain|sky\n"2, new.jpeg",sea\n',
+    "semicolons between columns": '1.jpeg;city,blue mountain,sky\n"2, new.jpeg";sea\n',
+    "tabs between columns": "1.jpeg\tcity, blue mountain, sky\n2, new.jpeg\tsea\n",
+}
+HEADINGS = ("photo{}keywords", "Image{}Tags", "anything{}labels", "file_name{}what")
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("heading", ["", *HEADINGS])
+def test_words_are_found_in_any_form(tmp_path, name, heading):
+    path = tmp_path / "words.csv"
+    mark = "\t" if name.startswith("tabs") else ";" if "between" in name else ","
+    path.write_text((heading.format(mark) + "\n" if heading else "") + TABLES[name])
+    assert read_words(path) == EXPECTED
+
+
+@pytest.mark.parametrize("form", ["{i}.png,a{i} sea b{i}\n", "{i}.png,w{i},x{i}\n", "{i}.png,caption number {i}\n"])
+def test_a_table_in_which_words_do_not_repeat_is_refused(tmp_path, form):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for i in range(30):
+        (photos / f"{i}.png").touch()
+    path = tmp_path / "words.csv"
+    path.write_text("".join(form.format(i=i) for i in range(30)))
+    with pytest.raises(UnreadableError, match=r"words\.csv: .* words occur only once, such as '.*0.*'; put each word"):
+        images_with_words(photos, path, None)
