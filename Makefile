@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links bench
+.PHONY: help setup test test-all quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links tables bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -10,12 +10,15 @@ help:  ## this list
 setup:  ## .venv with everything for developing
 	sh setup.sh dev
 
-test:  ## all tests, in two processes
+test:  ## the tests of the README, in two processes: all but those marked long
 	$(PYTHON) -m pytest -q -n 2 --dist loadfile
+
+test-all:  ## all tests, also benchmarks with small sizes, clusters, killed processes and the largest grids
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile --all
 
 quick:  ## the tests to type against: less than a minute once the kernels are compiled
 # without the cached bytecode of the tests, each process would compile them again
-	env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow"
+	env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not slow and not long"
 
 SEEDS ?= 200
 check-seeds:  ## scikit-learn's checks of all estimators with many seeds, in one process: make check-seeds SEEDS=200
@@ -54,6 +57,9 @@ types: links  ## mypy
 links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors; git ignores them
 	ln -sfn ../apps visionnmf/apps
 	ln -sfn ../datasets visionnmf/datasets
+
+tables:  ## the generated pages and tables of docs/, after a change of options, solvers, losses or penalties
+	$(PYTHON) docs/make_tables.py
 
 bench:  ## every published number, hours; one table: make bench NAME=faces.table1, make bench NAME="faces.bars ORL 10"
 	@$(PYTHON) benchmarks $(NAME)

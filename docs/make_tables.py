@@ -1,9 +1,11 @@
-"""Regenerate the tables of the guides and the page of commands from the code: ``python docs/make_tables.py``."""
+"""Regenerate the tables of the guides and the page of commands from the code: ``make tables``."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,11 @@ from typer.main import get_command
 from visionnmf.apps.cli import app
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import TERMS
-from visionnmf.engine.solving import CODES, SOLVERS
+from visionnmf.engine.solving import CODES, ELSEWHERE, SOLVERS
 
-GUIDE = Path(__file__).parent / "penalties.md"
-COMMANDS = Path(__file__).parent / "commands.md"
+FOLDER = Path(__file__).parent
 HELP_WIDTH = 100  # characters
+COMMON = ("--debug", "--force", "--json", "--quiet", "--scheduler", "--verbose", "-q", "-v")
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -47,7 +49,20 @@ def codes_table() -> str:
     return markdown(["loss", *TERMS], rows)
 
 
-TABLES = {"fitting": fitting_table, "codes": codes_table}
+def elsewhere_table(place: str) -> str:
+    """Return which solvers minimise a loss of data that lie in another place, a key of ``solving.ELSEWHERE``."""
+    able = {
+        name: [n for n, entry in SOLVERS.items() if place in entry.elsewhere and name in entry.losses]
+        for name in LOSSES
+    }
+    return markdown(["loss", "solvers"], [[name, ", ".join(solvers)] for name, solvers in able.items() if solvers])
+
+
+TABLES = {
+    "fitting": fitting_table,
+    "codes": codes_table,
+    **{place: partial(elsewhere_table, place) for place in ELSEWHERE},
+}
 
 
 def with_tables(text: str) -> str:
@@ -60,14 +75,32 @@ def with_tables(text: str) -> str:
     )
 
 
-def helps(command: Any, context: Any) -> Iterator[tuple[str, str]]:
-    """Yield the full name and the help of each command that does something, in the order of the command line."""
+def commands(command: Any, context: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each command that does something, with its context, in the order of the command line."""
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
-            yield from helps(below, below.context_class(below, context, name, max_content_width=HELP_WIDTH))
+            yield from commands(below, below.context_class(below, context, name, max_content_width=HELP_WIDTH))
     else:
-        yield context.command_path, command.get_help(context)
+        yield command, context
+
+
+def helps(program: Any, context: Any) -> Iterator[tuple[str, str]]:
+    """Yield the full name and the help of each command, without the options that the page explains once for all."""
+    found = list(commands(program, context))
+    options = [parameter for command, _ in found for parameter in command.params if parameter.opts[-1] in COMMON]
+    usual = Counter((option.opts[-1], option.help) for option in options)
+    left_out = [option for option in options if usual[option.opts[-1], option.help] > len(found) // 2]
+    for command, below in found:
+        mine = [option for option in command.params if option in left_out]
+        for option in mine:
+            option.hidden = True
+        command.add_help_option = False
+        said = command.get_help(below)
+        for option in mine:  # the commands are those of the process, whose --help shows all
+            option.hidden = False
+        command.add_help_option = True
+        yield below.command_path, said
 
 
 def with_commands(text: str) -> str:
@@ -81,6 +114,14 @@ def with_commands(text: str) -> str:
     return text[: text.index(mark) + len(mark)] + "\n" + "\n".join(sections)
 
 
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page that has generated parts, as it should be."""
+    for page in sorted(FOLDER.glob("*.md")):
+        text = page.read_text("utf-8")
+        if "<!-- table: " in text or "<!-- commands -->" in text:
+            yield page, with_commands(with_tables(text)) if "<!-- commands -->" in text else with_tables(text)
+
+
 if __name__ == "__main__":
-    COMMANDS.write_text(with_commands(COMMANDS.read_text("utf-8")), "utf-8")
-    GUIDE.write_text(with_tables(GUIDE.read_text("utf-8")), "utf-8")
+    for page, text in pages():
+        page.write_text(text, "utf-8")

@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+from pathlib import Path
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
@@ -15,6 +16,17 @@ SEED = int(os.environ.get("VISIONNMF_TEST_SEED", "20260101"))
 
 def pytest_addoption(parser):
     parser.addoption("--seeds", type=int, default=1, help="run scikit-learn's checks with so many seeds; default: 1")
+    parser.addoption("--all", action="store_true", help="also run the tests marked long, as make test-all does")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests marked `long`, unless `--all` is given or their file is named on the command line."""
+    if config.getoption("all"):
+        return
+    named = {Path(config.invocation_params.dir, words.partition("::")[0]).resolve() for words in config.args}
+    left_out = {item for item in items if item.get_closest_marker("long") and item.path not in named}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

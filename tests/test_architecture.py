@@ -3,13 +3,15 @@
 import ast
 import functools
 import re
+import warnings
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE_LINES = 600
+FILE_LINES = 600  # a longer file is reported; one of more than MOST_LINES fails
+MOST_LINES = 800
 BODY_LINES = 60  # of a function outside kernels, its docstring not counted
 PARAMETERS = 10  # of a function outside kernels and the constructors of estimators
 UNDERSCORED = ("_asdict", "_replace", "_exit")  # of named tuples and of os: public in spite of their underscore
@@ -238,10 +240,15 @@ def sources_by_name():
     return {str(p.relative_to(ROOT)): p.read_text("utf-8") for p in python_files("visionnmf", "apps", "datasets")}
 
 
+@pytest.mark.filterwarnings("default:these files are long")
 def test_no_file_is_too_long():
+    """A file of more than 600 lines is named among the warnings at the end of the run: is it about two subjects?"""
     files = python_files("visionnmf", "apps", "datasets", "tests", "benchmarks", "docs")
     lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in files}
-    assert {name: length for name, length in lengths.items() if length > FILE_LINES} == {}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+    long = {name: length for name, length in lengths.items() if length > FILE_LINES}
+    if long:
+        warnings.warn(f"these files are long; split them by subject: {long}", stacklevel=1)
 
 
 def test_functions_are_narrow_and_short():

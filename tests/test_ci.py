@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,30 @@ def test_a_command_that_fails_ends_the_run(tmp_path):
 
 def test_other_parts_are_refused(tmp_path):
     assert first(tmp_path, "true", "last").returncode == 2
+
+
+LONG = "import pytest\n\n@pytest.mark.long\ndef test_long(): pass\n\ndef test_short(): pass\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["."], ["short"]),
+        ([".", "--all"], ["long", "short"]),
+        (["test_it.py"], ["long", "short"]),
+        (["test_it.py::test_long"], ["long"]),
+    ],
+)
+def test_long_tests_run_with_all_or_if_their_file_is_named(words, names, tmp_path):
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(LONG)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [line.partition("::test_")[2] for line in done.stdout.splitlines() if "::" in line] == names
+
+
+def test_the_readme_runs_the_short_tests_and_ci_all():
+    assert "pytest -q -n 2 --dist loadfile\n" in (ROOT / "README.md").read_text()
+    assert "for target in test-all " in (ROOT / ".ci" / "run").read_text()

@@ -67,6 +67,7 @@ def test_editing_a_helper_of_another_file_changes_what_runs(copy, tmp_path):
     assert run(copy, cache).stdout.split() == ["compiled", "10", str(cache)]
 
 
+@pytest.mark.long
 def test_a_docstring_elsewhere_recompiles_nothing(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache)
@@ -77,6 +78,7 @@ def test_a_docstring_elsewhere_recompiles_nothing(copy, tmp_path):
     assert files(cache) == before != {}
 
 
+@pytest.mark.long
 def test_processes_write_compiled_code_one_at_a_time(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache)
@@ -96,6 +98,7 @@ def test_processes_write_compiled_code_one_at_a_time(copy, tmp_path):
     assert list(folder.rglob("*.nb?"))
 
 
+@pytest.mark.long
 def test_kernels_of_an_application_have_a_cache_of_their_own(copy, tmp_path):
     cache = tmp_path / "cache"
     target = copy / "visionnmf" / "scenes" / "kernels.py"
@@ -109,12 +112,14 @@ def test_kernels_of_an_application_have_a_cache_of_their_own(copy, tmp_path):
     assert before.items() <= files(cache).items()
 
 
+@pytest.mark.long
 def test_checked_bounds_have_a_cache_of_their_own(copy, tmp_path):
     cache = tmp_path / "cache"
     run(copy, cache, NUMBA_BOUNDSCHECK="0")
     assert "compiled" in run(copy, cache, NUMBA_BOUNDSCHECK="1").stdout
 
 
+@pytest.mark.long
 def test_folders_long_unused_go(copy, tmp_path):
     cache = tmp_path / "cache"
     ages = {"visionnmf-0000000000000000": 100, "visionnmf-1111111111111111": 10, "somebody-else": 100}
@@ -134,6 +139,7 @@ def test_without_a_folder_kernels_are_compiled_in_memory(copy, tmp_path):
     assert done.stderr.count("kernels are compiled again in each process") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("kept", [0, 40, 0.9])
 def test_a_damaged_cache_is_made_anew(copy, tmp_path, suffix, kept):
@@ -149,6 +155,7 @@ def test_a_damaged_cache_is_made_anew(copy, tmp_path, suffix, kept):
     assert run(copy, cache).stdout.split() == ["2", str(cache)]
 
 
+@pytest.mark.long
 def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
     cache = tmp_path / "cache"
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n" + RUN

@@ -74,6 +74,7 @@ def test_all_scripts_are_here():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("script", OTHERS)
 def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
@@ -87,6 +88,7 @@ def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
 
 @needs_data
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("script", "part"), [(script, part) for script, parts in PARTS.items() for part in parts])
 def test_it_runs_on_research_data(script, part, run):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from loss_checks import losses_where
 from scipy.optimize import linprog
 
 from visionnmf.engine import losses, products
@@ -20,8 +21,8 @@ from visionnmf.engine.solving import SOLVERS, choose, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
-SOLVER = {"manhattan": "rri", "frobenius": "hals", "kullback-leibler": "ccd"}
-LOSSES = sorted(SOLVER)
+LOSSES = [loss.name for loss in losses_where(lambda record: record.sparse is not None)]
+SOLVER = {name: choose("auto", Problem(sp.csr_array(np.eye(2)), Loss(name))) for name in LOSSES}
 PENALISED = Penalties(l1=0.05, l2=0.1)
 
 

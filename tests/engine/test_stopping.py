@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from loss_checks import loss_of
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, GoDec, ProjectiveNMF, SymmetricNMF
-from visionnmf.engine.losses import LOSSES, Loss
+from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import EXACT, Stopping, exact_objective, warn_not_converged
 
@@ -71,7 +72,7 @@ def test_a_path_is_judged_by_its_residual():
 @pytest.mark.parametrize("kind", ["dense", "weights", "sparse"])
 def test_an_exact_objective_is_that_of_small_residuals(name, kind, rng):
     X = rng.random((20, 30)) + 0.1
-    loss = Loss(name, {"huber": 0.3, "elastic-net": 2.0}.get(name, 0.0))
+    loss = loss_of(name)
     weights = rng.random(X.shape) if kind == "weights" else None
     if kind == "sparse" and loss.record.sparse is None:
         return

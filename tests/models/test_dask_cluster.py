@@ -12,7 +12,10 @@ from visionnmf import NMF, MultiviewNMF, OnlineNMF
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # closing sockets of a killed worker warn
+pytestmark = [  # closing sockets of a killed worker warn
+    *(pytest.mark.slow, pytest.mark.long),
+    pytest.mark.filterwarnings("ignore"),
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(0.5, size=(400, 4)) @ RNG.gamma(0.5, size=(4, 80)) + 0.05 * RNG.random((400, 80))

@@ -52,6 +52,9 @@ ESTIMATORS = [  # one with the defaults; for the others a few iterations take ea
     MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius", max_iter=20),
 ]
 
+ONE_OF_EACH_CLASS = list({type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values())
+VARIANTS = [estimator for estimator in ESTIMATORS if estimator not in ONE_OF_EACH_CLASS]
+
 REPEATED = (
     "a repeated row gets another random start than a weighted one, and makes other batches; from the same start and in "
     "one batch they agree (test_nmf_data, test_online_weights)"
@@ -64,13 +67,33 @@ def expected_failures(estimator):
     return {}
 
 
+def with_checks_of(estimators):
+    """Parametrise a test by the checks of estimators, without the warnings that they give."""
+    ignored = [
+        pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # few iterations
+        pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),  # optional array libraries, pandas
+        pytest.mark.filterwarnings("ignore:NMF found codes 0"),  # of sparse data, by the Manhattan loss
+        pytest.mark.filterwarnings("ignore:MultiviewNMF takes X for a single view"),  # no check knows views
+    ]
+
+    def decorate(test):
+        for mark in ignored:
+            test = mark(test)
+        return parametrize_with_checks(estimators, expected_failed_checks=expected_failures)(test)
+
+    return decorate
+
+
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few iterations
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # optional array libraries, pandas
-@pytest.mark.filterwarnings("ignore:NMF found codes 0")  # of sparse data, by the Manhattan loss
-@pytest.mark.filterwarnings("ignore:MultiviewNMF takes X for a single view")  # no check knows views
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@with_checks_of(ONE_OF_EACH_CLASS)
 def test_scikit_learn_checks(estimator, check, under_seeds):
+    under_seeds(check, estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@with_checks_of(VARIANTS)
+def test_scikit_learn_checks_of_variants(estimator, check, under_seeds):
     under_seeds(check, estimator)
 
 

@@ -1,9 +1,6 @@
 """The user's Penalty: what it resolves to, what it refuses, and how it behaves as an object of scikit-learn."""
 
 import pickle
-import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,16 +166,3 @@ def test_fit_with_each_side(rng):
     np.testing.assert_allclose(model.components_.sum(axis=1), 1, rtol=1e-5)
     with pytest.raises(ParameterError, match="low of penalty_H must be a finite number >= 0; got -1"):
         NMF(2, penalty_H=Penalty(low=-1), **options).fit(X)
-
-
-def test_the_guides_tables_are_what_the_solvers_say():
-    """``python docs/make_tables.py`` writes them."""
-    root = Path(__file__).resolve().parents[2]
-    sys.path.insert(0, str(root / "docs"))
-    try:
-        import make_tables
-    finally:
-        sys.path.pop(0)
-    text = (root / "docs" / "penalties.md").read_text("utf-8")
-    assert set(re.findall(r"<!-- table: (\w+) -->", text)) == set(make_tables.TABLES)
-    assert make_tables.with_tables(text) == text

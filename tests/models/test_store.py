@@ -243,6 +243,14 @@ def test_all_that_a_fit_leaves_is_kept(name):
     assert {key for key in vars(model) if key.endswith("_")} <= set(model_files.STATES[type(model).__name__])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_two_fits_with_one_seed_write_equal_files(name, tmp_path):
+    paths = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for path in paths:
+        fitted(name).save(path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_only_what_a_fit_leaves_is_written(path):
     model = fitted()
     model.note_ = "mine"

@@ -392,6 +392,7 @@ def long_clip(tmp_path_factory):
     return source
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code, long_clip, tmp_path):

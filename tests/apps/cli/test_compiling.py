@@ -20,6 +20,7 @@ def run(*command, cache):
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=True)
 
 
+@pytest.mark.long
 def test_the_first_run_says_what_it_waits_for(tmp_path):
     command = ["-m", "visionnmf.apps.cli", "segment", "sample:coffee", "--json"]
     command += ["--force", "--out", str(tmp_path / "out")]

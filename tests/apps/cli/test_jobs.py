@@ -98,6 +98,7 @@ def test_the_pool_reads_and_what_it_cannot_read_is_read_again(photographs, monke
     assert broken.identify(sources[2]).identity == Identifier(broken.model).identify(sources[2]).identity
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sessions_judged_by_several_processes_are_as_by_one(logs):
     day = sorted((logs / "new").iterdir())
@@ -176,6 +177,7 @@ def test_several_processes_are_told_of_in_the_order_of_the_inputs(tmp_path, monk
     assert [entry["input"][-5] for entry in json.loads(ended.stdout)["images"]] == ["a", "c"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are counted in /proc")
 def test_an_interrupt_leaves_no_process_behind(tmp_path):

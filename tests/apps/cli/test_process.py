@@ -30,6 +30,7 @@ def history(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @posix
 @pytest.mark.parametrize("closed", [(2,), (0, 1, 2), (0,)])
@@ -76,6 +77,7 @@ def test_what_cannot_be_told_changes_no_exit_code(words, code, tmp_path):
     assert (tmp_path / "said").stat().st_size == 20
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -99,6 +101,7 @@ def test_what_was_learnt_from_standard_input_is_kept_whatever_ends_it(number, co
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ann.log", "m.npz"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is full")
 def test_an_unwritable_cache_and_a_full_standard_output_are_one_line_each(tmp_path):
@@ -114,6 +117,7 @@ def test_an_unwritable_cache_and_a_full_standard_output_are_one_line_each(tmp_pa
     assert "standard output: cannot be written" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @posix
 def test_what_decoders_print_stays_out_of_the_way(tmp_path):
@@ -173,6 +177,7 @@ attempt("locked/m.npz")
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.slow
 def test_a_folder_that_an_ordinary_user_may_not_write_to_is_reported_before_the_work(history):
@@ -225,6 +230,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupt_while_a_cached_kernel_is_loaded_does_not_crash(tmp_path):
     """An exception in LLVM's callback is lost, and LLVM is left without the code that it asked for."""

@@ -90,6 +90,7 @@ def test_a_video_is_separated_as_by_one_process(tmp_path, workers):
     assert live.exit_code == 2 and "--live and --scheduler exclude each other" in live.stderr
 
 
+@pytest.mark.long
 def test_features_are_as_by_one_process(images, tmp_path, workers):
     found = assert_same_run("features", *images, "--kind", "rgb,lab", "--out", "one.npz", "--json", workers=workers)
     assert "c.png" in found.stderr + found.stdout
@@ -98,12 +99,14 @@ def test_features_are_as_by_one_process(images, tmp_path, workers):
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.long
 def test_faces_are_identified_as_by_one_process(photographs, workers):
     command = ("faces", "identify", photographs / "people.npz", photographs / "people", "--recursive", "--json")
     found = assert_same_run(*command, workers=workers)
     assert found.exit_code == 1 and len(json.loads(found.stdout)["images"]) == 14
 
 
+@pytest.mark.long
 def test_sessions_are_judged_as_by_one_process(logs, workers):
     day = sorted((logs / "new").iterdir())
     found = assert_same_run("masquerade", "score", logs / "users.npz", *day, "--json", workers=workers)
@@ -114,6 +117,7 @@ def test_sessions_are_judged_as_by_one_process(logs, workers):
     )
 
 
+@pytest.mark.long
 def test_an_evaluation_on_a_cluster_resumes(tmp_path, address):
     with on_cluster(address):
         with pytest.raises(ValueError, match="4 is too much"):
@@ -129,6 +133,7 @@ def collected(jobs, work, **more):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # closing sockets of a killed worker warn
 def test_the_job_of_a_killed_worker_is_done_again_over_its_own_results_only(tmp_path, address):
     (tmp_path / "2.txt").write_text("mine")
@@ -141,6 +146,7 @@ def test_the_job_of_a_killed_worker_is_done_again_over_its_own_results_only(tmp_
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # closing sockets of a killed worker warn
 def test_a_job_that_ends_workers_is_lost_alone(workers, monkeypatch):
     monkeypatch.setattr(workers.scheduler, "allowed_failures", 0)  # so that one worker is enough
@@ -151,6 +157,7 @@ def test_a_job_that_ends_workers_is_lost_alone(workers, monkeypatch):
         assert collected({"a": (9, 3)}, squares) == {"a": ROWS[3:4]}
 
 
+@pytest.mark.long
 def test_an_interrupt_withdraws_what_has_not_begun(tmp_path, address):
     def interrupted(name, result):
         raise KeyboardInterrupt
@@ -190,6 +197,7 @@ def test_a_scheduler_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkey
     assert both.exit_code == 2 and "--jobs and --scheduler exclude each other" in both.stderr
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path):
     """It may have done some of the images: one result at least is there."""
     sources = [tmp_path / f"{i}.png" for i in range(40)]
@@ -235,6 +243,7 @@ def test_a_result_that_is_lost_on_its_way_is_the_loss_of_the_scheduler():
         asyncio.run(workers._outcome(Task()))
 
 
+@pytest.mark.long
 def test_a_worker_that_comes_later_must_suit_as_well():
     with pytest.raises(VisionNMFError, match=r"^worker w: has no visionnmf; install 1 there"):
         cluster._check_worker("w", None, "1", 1)
@@ -263,6 +272,7 @@ def test_a_folder_that_is_gone_is_reported(tmp_path, monkeypatch, address):
             pool.submit(squares, 9, 3).result()
 
 
+@pytest.mark.long
 def test_batches_of_images_come_in_their_order(monkeypatch):
     """Also if more of them wait than the pool may have."""
     from concurrent.futures import ThreadPoolExecutor

@@ -85,6 +85,7 @@ def test_one_image_of_each_person_is_left_to_test(faces):
         compare(alone, FaceEvaluation(methods=("raw",)))
 
 
+@pytest.mark.long
 def test_processes_find_the_same(faces):
     plan = FaceEvaluation(corruptions=("salt_and_pepper:0.2",), methods=("raw", "pca"), splits=2, per_person=3)
     one, two = (compare(faces, plan, jobs=jobs).means() for jobs in (1, 2))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from loss_checks import losses_where
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,7 +18,7 @@ from visionnmf.engine.solvers import sbcd
 from visionnmf.engine.solving import SOLVERS, fit, solve_codes
 
 KL, IS = Loss("kullback-leibler"), Loss("itakura-saito")
-LOSSES = [KL, IS, Loss("beta", 0.5), Loss("beta", 1.5), Loss("frobenius"), Loss("beta", 3.0)]
+LOSSES = losses_where(lambda record: record.is_divergence, betas=(0.5, 1.5, 3.0))
 MONOTONE = ["sbcd", "mu"]
 DTYPES = [np.float64, np.float32]
 

@@ -7,6 +7,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from loss_checks import given, is_minimised_by, loss_of, losses_where
 from scipy.optimize import linprog, minimize
 
 from visionnmf.engine import solving, starts
@@ -18,7 +19,8 @@ from visionnmf.engine.solvers import ogm, rri
 from visionnmf.engine.solving import CODES, SOLVERS, solve_codes
 
 MANHATTAN = Loss("manhattan")
-LOSSES = [MANHATTAN, Loss("elastic-net", 0.5), Loss("huber", 0.1), Loss("l21"), Loss("kullback-leibler")]
+LOSSES = losses_where(is_minimised_by("admm"))
+BY_ROW = [loss for loss in LOSSES if loss.record.codes == "admm"]
 PAIRS = [
     (solver, loss)
     for solver in ("admm", "rri", "ogm", "ogm-paper")
@@ -188,7 +190,7 @@ def test_penalties_are_honoured(solver, side, kind, rng):
     assert result.history[-1] < (1.0 if mild else 0.98) * plain
 
 
-@pytest.mark.parametrize("loss", LOSSES[:2], ids=["manhattan", "elastic-net"])
+@pytest.mark.parametrize("loss", losses_where(is_minimised_by("rri")), ids=given)
 @pytest.mark.parametrize("kind", ["box", "l1", "l2", "graph"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rri_never_rises(loss, kind, weighted, rng):
@@ -217,21 +219,23 @@ def test_kullback_leibler_reaches_what_coordinate_descent_reaches(rng):
     assert solve(problem, 3, tol=1e-6)[2].history[-1] < 1.01 * best
 
 
-@pytest.mark.parametrize(("solver", "loss"), PAIRS[:-1], ids=IDS[:-1])
+@pytest.mark.parametrize(("solver", "loss"), PAIRS, ids=IDS)
 @pytest.mark.parametrize("scale", [1e-10, 1e10])
 def test_the_scale_of_the_data_does_not_matter(solver, loss, scale, rng):
     if solver == "ogm-paper":
         pytest.skip("its smoothing is in the units of the data")
     _, X, _ = low_rank(rng, 40, 30, outliers=0.1)
-    units = {"elastic-net": 1 / scale, "huber": scale}.get(loss.name, 1.0)
-    degree = 2 if loss.name == "huber" else 1  # of the loss, its parameter following
+    ones = np.ones((1, 5))
+    costs = [loss.record.values(c * ones, 3 * c * ones, None, loss_of(loss.name, c).parameter)[0] for c in (1, 2)]
+    degree = np.log2(costs[1] / costs[0])  # of the loss, its parameter following
     results = []
-    for c, parameter in ((1.0, loss.parameter), (scale, loss.parameter * units)):
+    for c in (1.0, scale):
+        parameter = loss_of(loss.name, c).parameter
         ridge = Penalties(l1=0.1 * np.sqrt(c) ** (2 * degree - 1), l2=0.1 * c ** (degree - 1))
         problem = Problem(np.float32(c) * X, Loss(loss.name, parameter), penalty_W=ridge, penalty_H=ridge)
         Wt, H, result = solve(problem, 3, solver=solver, max_iter=40, tol=0)
         results.append((result.history[-1] / c**degree, Wt.T @ H / c))
-    assert results[1][0] == pytest.approx(results[0][0], rel=2e-3)
+    assert results[1][0] == pytest.approx(results[0][0], rel=5e-3)  # RRI stalls at other points
     np.testing.assert_allclose(results[1][1], results[0][1], atol=0.02 * np.abs(results[0][1]).max())
 
 
@@ -325,15 +329,12 @@ def optimum(problem, H, j, guess):
     def value(w):
         e = x - w @ H
         size = np.sqrt(e * e + 1e-18)
-        if loss.name == "huber":
-            clipped = np.clip(e, -loss.parameter, loss.parameter)
-            total, slope = (m * clipped * (e - clipped / 2)).sum(), m * clipped
-        elif loss.name == "l21":
-            total = np.sqrt((m * e * e).sum())
-            slope = m * e / max(total, 1e-12)
-        else:
+        if loss.name in ("manhattan", "elastic-net"):  # with a kink that L-BFGS needs to be round
             alpha = loss.parameter
             total, slope = (m * (size + alpha / 2 * e * e)).sum(), m * (e / size + alpha * e)
+        else:
+            row = x[None], (w @ H)[None], m[None], loss.parameter
+            total, slope = loss.record.values(*row)[0], -loss.record.derivative(*row, 0.0)[0][0]
         return total + l1 @ w + (l2 * w * w).sum() / 2, -H @ slope + l1 + l2 * w
 
     options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
@@ -353,7 +354,7 @@ CODE_PENALTIES = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weights", ["none", "missing", "random"])
 @pytest.mark.parametrize("kind", CODE_PENALTIES)
-@pytest.mark.parametrize("loss", LOSSES[:4], ids=[loss.name for loss in LOSSES[:4]])
+@pytest.mark.parametrize("loss", BY_ROW, ids=given)
 def test_codes_are_optimal(loss, kind, weights, dtype, rng):
     A = rng.gamma(0.5, size=(4, 30))
     A[2:] = A[0] + 0.3 * A[2:]  # components that are alike
@@ -380,12 +381,14 @@ def test_codes_are_optimal(loss, kind, weights, dtype, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "l2", "simplex"])
-@pytest.mark.parametrize("loss", LOSSES[:3], ids=[loss.name for loss in LOSSES[:3]])
+@pytest.mark.parametrize("loss", BY_ROW, ids=given)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_codes_of_a_row_do_not_depend_on_the_other_rows(dtype, loss, kind, rng):
     A = rng.random((5, 700)).astype(dtype)
     X = (rng.random((203, 5)) @ A + (rng.random((203, 700)) < 0.1)).astype(dtype)
     problem = Problem(X, loss, penalty_W=CODE_PENALTIES[kind])
+    if problem.penalty_W.beyond(CODES[loss.record.codes].terms):
+        pytest.skip("this combination is refused")
     together = solve_codes(problem, A)
     order = rng.permutation(203)
     shuffled = solve_codes(replace(problem, X=X[order]), A)
@@ -398,7 +401,7 @@ def test_codes_of_a_row_do_not_depend_on_the_other_rows(dtype, loss, kind, rng):
 def test_codes_of_rows_without_a_known_entry_are_finite(rng):
     X, A, M = rng.random((3, 9)), rng.random((2, 9)), np.ones((3, 9))
     X[1], M[1] = 0, 0
-    for loss in LOSSES[:3]:
+    for loss in BY_ROW:
         assert np.isfinite(solve_codes(Problem(X, loss, weights=M), A)).all()
     assert np.isfinite(solve_codes(Problem(X, MANHATTAN), np.zeros((2, 9)))).all()
 

@@ -36,7 +36,7 @@ from . import hals, rri, sparse_descent
 
 Array = NDArray[Any]
 
-# Chosen on synthetic low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md has the table.
+# Chosen on synthetic low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean
 PENALTY_GROWTH = 3e4  # factor by which rho grows over the whole path
 SLOW_GROWTH = 40.0  # the part of that factor that is applied slowly,
