@@ -328,7 +328,8 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
             crew.tell("begin", problem)  # the blocks learn the loss and the penalties from it
         final = replace(rows, problem=problem.rescaled(norms))
         crew.tell("finish", H, final.problem.penalty_W)  # each block finds its final codes
-        found, distance = engine.report(final, H), engine.optimality(final, H)
+        found = engine.report(final, H)
+        distance = engine.optimality(final, H) if model.measure_optimality else math.nan
         codes = codes_array(crew, len(H), data.dtype) if with_codes else None
         return Found(solver, loss, result, H, norms, codes, found, distance)
     finally:

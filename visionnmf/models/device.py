@@ -177,7 +177,7 @@ def fit_on_device(
         result, H = NO_FIT, start.components
         norms = xp.ones_like(H[:, 0])
     Wt = solve_codes(problem.rescaled(norms), H)
-    return evaluate(weighted, row_scale, solver, result, Wt, H, norms)
+    return evaluate(weighted, row_scale, solver, result, Wt, H, norms, measure=False)
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:

@@ -28,6 +28,8 @@ def check_elsewhere(model: Any, X: Any) -> None:
         )
     if model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
+    if not model.exact_codes:
+        raise ParameterError(f"exact_codes must be True for {kind}; got False")
     if model.loss == choices.AUTO:
         raise ParameterError(
             "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "
