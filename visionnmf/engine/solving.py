@@ -242,6 +242,7 @@ class Found(NamedTuple):
     codes: Any  # (n_samples, r), or None if they are not wanted
     report: Report
     optimality: float
+    ridge: float = 0.0  # the l2 penalty on both factors that stands for the parameter `nuclear`; the estimator adds it
 
 
 def evaluate(

@@ -288,15 +288,14 @@ class PrintedProgress:
 
 
 def fit_best(
-    model: Any, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
+    n_init: int, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
 ) -> tuple[Fit, Factors]:
     """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
 
-    `model` is an estimator with `n_init` and `tol`, and `report` the callback of the fits, which prints their progress.
-    Raises ParameterError if the best fit diverged, and warns if it did not converge.
+    `report` is the callback of the fits, which prints their progress. Raises ParameterError if the best fit diverged.
     """
     best: tuple[Fit, Factors] | None = None
-    for _ in range(model.n_init):
+    for _ in range(n_init):
         found = fit_once()
         report.finish()
         # a start whose objective became NaN has diverged, so any other one replaces it
@@ -308,8 +307,6 @@ def fit_best(
         raise ParameterError(
             f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
         )
-    if not result.converged and model.tol > 0:
-        warn_not_converged(type(model).__name__, result, model.tol, stacklevel=4)
     return best
 
 

@@ -107,11 +107,8 @@ def refuse_terms(penalties: dict[str, Any]) -> None:
             )
 
 
-def _penalties(model: Any, X: Any) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form.
-
-    Both get the l2 penalty `ridge_` that stands for the parameter `nuclear`, of models that have it.
-    """
+def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`."""
     sides = {}
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given = given_penalty(penalty, side)
@@ -121,7 +118,7 @@ def _penalties(model: Any, X: Any) -> dict[str, Any]:
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
             )
         resolved = given.resolve(side, None, numpy_dtype(X))  # None: only graph and groups need the data
-        sides[side] = resolved.with_ridge(getattr(model, "ridge_", 0.0))
+        sides[side] = resolved.with_ridge(ridge)
     return sides
 
 
@@ -134,11 +131,12 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 
 
 def fit_on_device(
-    model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress
+    model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress, ridge: float
 ) -> Found:
     """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
 
-    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit.
+    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit, and
+    `ridge` the l2 penalty on both factors that stands for the parameter `nuclear`.
     """
     data, observed = checked_data(model, X, reset=True)  # `observed`: which entries are not missing, None if all are
     data, entries = checked_weights(weights, observed, data, fitting=True)
@@ -146,7 +144,7 @@ def fit_on_device(
     # the mean of the observed data, for the default parameter of the loss
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
-    penalties = _penalties(model, data)
+    penalties = _penalties(model, data, ridge)
     refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
@@ -169,7 +167,7 @@ def fit_on_device(
             # the fit has changed `H` in place
             return found, H
 
-        result, H = fit_best(model, solver, fit_once, report)
+        result, H = fit_best(model.n_init, solver, fit_once, report)
         norms = problem.normalise(H)
     elif start.components is None:
         raise ParameterError("components_init must be given with update_components=False; got None")
@@ -187,7 +185,7 @@ def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bo
     """
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
-    penalties = _penalties(model, data)
+    penalties = _penalties(model, data, getattr(model, "ridge_", 0.0))
     refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
 
