@@ -166,7 +166,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
         yield Iteration(loss + (sums.penalty + penalty), residual)
         # `residual` relative to the loss plus a share of the zero model's: near an exact fit the loss alone goes to 0
         settled = residual * loss / (SETTLED * largest + loss) < SMOOTH
-        if rows.loss.name == "huber" and (settled or iteration >= SLOW_SHARE * path):
+        if _form(rows.loss).clipped and (settled or iteration >= SLOW_SHARE * path):
             # descent converges on a smooth loss; rho, which grows fast after SLOW_SHARE, would only freeze the factors
             yield from rows.polish(H, max_iter - iteration - 1)
             return
@@ -189,18 +189,14 @@ def _growth(iteration: int, path: int) -> float:
 
 
 def _form(loss: Loss) -> ProximalForm:
-    """Return the proximal form of a loss: its pass `rows`, `valued` if that computes the loss, and its `slope`."""
+    """Return the proximal form of a loss."""
     form = loss.record.proximal
     assert form is not None, "choose() asks for it"  # ADMM is chosen only for losses that have one
     return form
 
 
 def _slope(loss: Loss, size: Any, n_features: int) -> Any:
-    """Return the derivative of a loss with respect to an entry if all residuals of its row have the size `size` > 0.
-
-    The first rho is in proportion to it. `size` is a number, or (n_rows,) with one for each row; `n_features` is the
-    length of a row, on which only L21 depends.
-    """
+    """Return the derivative of a loss with respect to an entry if all residuals of its row have the size `size` > 0."""
     return _form(loss).slope(size, n_features, loss.parameter)
 
 
@@ -242,11 +238,7 @@ class AdmmInMemory:
         return Totals.of(self._problem)
 
     def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return the sums that the components need.
-
-        These are the Gram matrix of the codes and their product with the targets of least squares. `decay` is the
-        factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
-        """
+        """Update the codes in place for fixed components `H` (r, n), and return the sums that the components need."""
         return self._half.step(self._Wt, H, inverse_rho, decay)
 
     def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
