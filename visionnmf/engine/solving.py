@@ -75,8 +75,7 @@ class Solver(NamedTuple):
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form.
     `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
-    factors have both signs. `elsewhere` names data that are not arrays of NumPy on which the solver runs as well: keys
-    of :data:`ELSEWHERE`.
+    factors have both signs. `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
     """
 
     iterate: Iterate
@@ -85,7 +84,7 @@ class Solver(NamedTuple):
     weights: bool = False
     sparse: bool = False
     codes: FindCodes | None = None
-    elsewhere: Collection[str] = ()
+    elsewhere: bool = False
 
     @property
     def losses(self) -> frozenset[str]:
@@ -131,7 +130,7 @@ LEAST_SQUARES = _only({"frobenius"})
 
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
-    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=ELSEWHERE),
+    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
     "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
     "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
@@ -141,7 +140,7 @@ SOLVERS: dict[str, Solver] = {
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
-    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=ELSEWHERE),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
     "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
     "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
@@ -168,7 +167,7 @@ def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
     cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no such solver or it
     cannot work on the problem; the message says why, and names the solvers that can.
     """
-    usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or elsewhere in entry.elsewhere}
+    usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or entry.elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
     if elsewhere and not any(entry.minimises(problem.loss.record) for entry in usable.values()):
         losses = sorted({name for entry in usable.values() for name in entry.losses})
@@ -214,21 +213,15 @@ def fit(
     :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
     objective before it, and stops the fit by returning a true value.
     """
-    iterate = fitting.ITERATE[solver] if is_not_numpy(problem.X) else SOLVERS[solver].iterate
     return run(
-        iterate(problem, Wt, H, max_iter=max_iter),
+        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=lambda: _optimality(problem, Wt, H),
+        optimality=lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
-
-
-def _optimality(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return how far factors are from a stationary point, 0 at one; NaN, which is not measured, on a device."""
-    return math.nan if is_not_numpy(problem.X) else optimality(problem, Wt, H)
 
 
 class Found(NamedTuple):
@@ -259,7 +252,7 @@ def evaluate(
         Wt = Wt * row_scale
     final = problem.rescaled(norms)
     report = Report.of(final, Wt, H)
-    distance = _optimality(final, Wt, H) if measure and not report.is_zero else math.nan
+    distance = optimality(final, Wt, H) if measure and not report.is_zero else math.nan
     return Found(solver, problem.loss, result, H, norms, codes, report, distance)
 
 

@@ -167,7 +167,6 @@ class Stopping:
         iterations.
         """
         if self.confirmed_at is None:
-            # on a device the measure is NaN, which is no plateau
             plateau = self.optimality is not None and self.optimality() > STATIONARY
             self.confirmed_at = 2 * n_iter if plateau else n_iter
         return n_iter >= self.confirmed_at
@@ -227,15 +226,15 @@ def run(
     tol: float,
     callback: Callback | None,
     objective: Callable[[], float],
-    optimality: Callable[[], float],
+    optimality: Callable[[], float] | None,
     exact_objective: Callable[[], float],
 ) -> Fit:
     """Take the steps of a solver until the stopping rule or the callback ends them.
 
     A solver yields an :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
     variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
-    evaluates the factors after the last iteration. ``optimality()`` says how far the factors are from a stationary
-    point, and an objective of at most ``exact_objective()`` counts as an exact fit.
+    evaluates the factors after the last iteration. ``optimality()``, if given, says how far the factors are from a
+    stationary point, and an objective of at most ``exact_objective()`` counts as an exact fit.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
+from visionnmf.engine.arrays.fitting import fit
 from visionnmf.engine.arrays.namespace import (
     copied,
     is_not_numpy,
@@ -26,7 +27,7 @@ from visionnmf.engine.arrays.namespace import (
 )
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import Found, choose, evaluate, fit, solve_codes
+from visionnmf.engine.solving import Found, choose, evaluate, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
@@ -96,29 +97,22 @@ def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tu
     return xp.where(M > 0, X, xp.zeros_like(X)), M
 
 
-def refuse_terms(penalties: dict[str, Any]) -> None:
-    """Raise ParameterError for penalties that the engine does not have for arrays on a device."""
-    for side, penalty in penalties.items():
-        kinds = sorted(penalty.kinds - TERMS)
+def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`.
+
+    Raises ParameterError for those that the engine does not have for arrays on a device.
+    """
+    sides = {}
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given = given_penalty(penalty, side)
+        sides[side] = given.resolve(side, None, numpy_dtype(X)).with_ridge(ridge)
+        kinds = sorted(sides[side].kinds - TERMS)
+        kinds += [word for word in ("graph", "groups") if getattr(given, word) is not None]  # which need the data
         if kinds:
             raise ParameterError(
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {' and '.join(kinds)}; "
                 "fit an array of NumPy"
             )
-
-
-def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`."""
-    sides = {}
-    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given = given_penalty(penalty, side)
-        if given.graph is not None or given.groups is not None:
-            word = "graph" if given.graph is not None else "groups"
-            raise ParameterError(
-                f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
-            )
-        resolved = given.resolve(side, None, numpy_dtype(X))  # None: only graph and groups need the data
-        sides[side] = resolved.with_ridge(ridge)
     return sides
 
 
@@ -145,7 +139,6 @@ def fit_on_device(
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     penalties = _penalties(model, data, ridge)
-    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = with_sample_weight(problem, sample_weight)
@@ -186,7 +179,6 @@ def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bo
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
     penalties = _penalties(model, data, getattr(model, "ridge_", 0.0))
-    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
 
 
