@@ -124,7 +124,7 @@ def _learnt(X: Array, coder: Any, rank: int, random_state: Any) -> Any:
     elif coder == "or-nmf":
         model = OnlineNMF(method=coder)
     else:
-        model = NMF(loss=coder, max_iter=MAX_ITERATIONS)
+        model = NMF(loss=coder, max_iter=MAX_ITERATIONS, measure_optimality=False)
     model.set_params(n_components=rank)
     # An estimator with a seed of its own keeps it; 0 stands for one without this parameter.
     if model.get_params(deep=False).get("random_state", 0) is None:

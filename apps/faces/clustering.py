@@ -109,7 +109,8 @@ def cluster_faces(
     seed = check_seed(random_state)
     with_pixels = model is None
     if model is None:
-        model = NMF(min(100, *data.shape), nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=seed)
+        options = {"max_iter": ITERATIONS, "tol": 0, "random_state": seed, "measure_optimality": False}
+        model = NMF(min(100, *data.shape), nuclear=1.0, **options)
         if step is not None:
             model.set_params(callback=lambda done, _: step("learning components", done, ITERATIONS))
     elif isinstance(model, type) or not hasattr(model, "fit_transform"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from visionnmf import choices
+from visionnmf import NMF, choices
 from visionnmf._checks import check_callable, check_count, check_number, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
@@ -28,7 +29,6 @@ from .identities import Identity, Limits, Measures, identities
 from .mixture import ALONE, Weights
 from .nearest import NearestPerson
 from .occlusion import RobustResidual
-from .quick_model import QuickModel
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -268,7 +268,13 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Return an unfitted model for images of `shape`, (n_images, n_pixels); the default one has `iterations`."""
         if self.model is not None:
             return clone(self.model)
-        return QuickModel(min(self.n_components, *shape), iterations, self.random_state, callback)
+        # without what would only be read by a user of the model itself; docs/decisions/faces.md has the times
+        options: dict[str, Any] = {"exact_codes": False, "measure_optimality": False, "callback": callback}
+        model = NMF(
+            min(self.n_components, *shape), nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state,
+            **options,
+        )  # fmt: skip
+        return model.set_output(transform="default")  # codes stay arrays, whatever scikit-learn's global setting is
 
     @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
     def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, mixture: Weights | None = None) -> None:
@@ -280,7 +286,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         self.labels_, self.mixture_ = people, mixture or ALONE
         self.mixture_scores_: dict[Weights, float] = {}
         codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
-        self.model_ = model.as_nmf() if isinstance(model, QuickModel) else model
+        self.model_ = model if self.model is not None else model.set_params(exact_codes=True, callback=None)
         self._set_comparison()  # sets `_comparison`, what of images is compared and how
         self.reconstructions_ = (codes @ model.components_).astype(data.dtype, copy=False)
         residuals = data - self.reconstructions_
@@ -305,7 +311,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def _set_comparison(self) -> None:
         """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
-        self._encoder = QuickModel.of(self.model_) if self.model is None else self.model_  # the default NMF, faster
+        self._encoder = self.model_ if self.model is not None else copy(self.model_).set_params(exact_codes=False)
         self._comparison = Comparison(self.rule, self.model_, self.image_shape)
         self.components_ = self._comparison.components
 

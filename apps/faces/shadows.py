@@ -106,7 +106,8 @@ def remove_shadows(
             "n_components"
         )
     # in the Manhattan loss, the default, whose outliers are the shadows; always 200 iterations, which are enough here
-    model = NMF(min(n_components, data.shape[1]), max_iter=200, tol=0, random_state=random_state)
+    options = {"max_iter": 200, "tol": 0, "random_state": random_state, "measure_optimality": False}
+    model = NMF(min(n_components, data.shape[1]), **options)
     faces = model.inverse_transform(model.fit_transform(data))
     return faces, data - faces
 

@@ -96,11 +96,12 @@ class FactorProfile(Profile):
             self._information = self._weigh_commands()
         if self.components is not None and not n_new:
             return self.components
-        options: dict[str, Any] = {"max_iter": ITERATIONS}
+        # only the components are used
+        options: dict[str, Any] = {"max_iter": ITERATIONS, "exact_codes": False, "measure_optimality": False}
         if self.components is not None and n_new <= ONLINE_SHARE * self.n_learnt:
             # commands that are new have the mean weight in each component
             new = np.full((len(self.components), len(self.commands) - self.components.shape[1]), self.components.mean())
-            options = {"max_iter": ONLINE_ITERATIONS, "components_init": np.hstack([self.components, new])}
+            options |= {"max_iter": ONLINE_ITERATIONS, "components_init": np.hstack([self.components, new])}
         rows = self._rows([counts for counts, _ in self.sessions])  # the matrix to factorise, (n_sessions, n_commands)
         rank = min(RANKS[self.method], *rows.shape)
         model = NMF(rank, loss=self.loss, zero_weight=self._zero_weight, tol=0.0, random_state=0, **options)

@@ -27,18 +27,22 @@ def pseudo_huber_derivative(X, P, M, delta, tiny):
     return M * E / np.sqrt(1 + (E / delta) ** 2), M * X / np.sqrt(1 + (X / delta) ** 2)
 
 
+def pseudo_huber_dual(E, P, old, limit, M, delta):
+    a = E + old
+    low, high = np.minimum(a, 0), np.maximum(a, 0)
+    for _ in range(35):  # S + b S / sqrt(1 + (S / delta)^2) rises: bisection
+        S = (low + high) / 2
+        below = S + limit * S / np.sqrt(1 + (S / delta) ** 2) < a
+        low, high = np.where(below, S, low), np.where(below, high, S)
+    return a - (low + high) / 2
+
+
 def pseudo_huber_pass(X, P, U, M, delta, bounds, decay, start, stop, losses, residuals):
     rows = slice(start, stop)
     losses[rows] = pseudo_huber_values(X[rows], P, None if M is None else M[rows], delta)
     old = decay * U[rows]
-    a = X[rows] - P + old
-    b = np.ones_like(a) * bounds[rows, None] if M is None else M[rows] * bounds[rows, None]
-    low, high = np.minimum(a, 0), np.maximum(a, 0)
-    for _ in range(35):  # S + b S / sqrt(1 + (S / delta)^2) rises: bisection
-        S = (low + high) / 2
-        below = S + b * S / np.sqrt(1 + (S / delta) ** 2) < a
-        low, high = np.where(below, S, low), np.where(below, high, S)
-    new = a - (low + high) / 2
+    limit = bounds[rows, None] if M is None else M[rows] * bounds[rows, None]
+    new = pseudo_huber_dual(X[rows] - P, P, old, limit, None, delta)
     residuals[rows] = np.abs(new - old).sum(axis=1)
     P += 2 * new - old
     U[rows] = new
@@ -55,7 +59,11 @@ PSEUDO_HUBER = LossRecord(
     values=pseudo_huber_values,
     derivative=pseudo_huber_derivative,
     proximal=ProximalForm(
-        pseudo_huber_pass, valued=True, slope=lambda size, n, delta: size / np.sqrt(1 + (size / delta) ** 2)
+        pseudo_huber_pass,
+        dual=pseudo_huber_dual,
+        valued=True,
+        slope=lambda size, n, delta: size / np.sqrt(1 + (size / delta) ** 2),
+        clipped=False,
     ),
     sparse=None,
     codes="admm",
@@ -112,6 +120,14 @@ def test_solvers_that_do_not_know_the_loss_refuse_it(pseudo_huber, rng):
     with pytest.raises(ParameterError, match=r"loss_parameter of .* must be a finite number > 0; got 0"):
         NMF(2, loss="pseudo-huber", loss_parameter=0).fit(X)
     assert values(pseudo_huber, X, X, 1.0).sum() == 0
+
+
+@pytest.mark.parametrize("field", ["dual", "clipped"])
+def test_a_record_that_lacks_what_another_solver_needs_is_not_made(field):
+    fields = PSEUDO_HUBER.proximal._asdict()
+    del fields[field]
+    with pytest.raises(TypeError, match=field):
+        ProximalForm(**fields)
 
 
 def test_a_loss_that_is_gone_is_refused(rng):

@@ -351,6 +351,23 @@ def test_callback_sees_each_iteration_and_can_stop(X):
     assert [value for _, value in seen] == list(model.objective_history_[:3])
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["manhattan", "huber", "frobenius", "kullback-leibler"])
+def test_quick_codes_and_no_measure_leave_the_components_as_they_are(loss, weighted, X, rng):
+    weight = rng.uniform(0.5, 2, len(X)) if weighted else None
+    model = NMF(4, loss=loss, max_iter=100, tol=0, random_state=0)
+    quick = NMF(4, loss=loss, max_iter=100, tol=0, random_state=0, exact_codes=False, measure_optimality=False)
+    exact, found = (fitted.fit_transform(X, sample_weight=weight) for fitted in (model, quick))
+    np.testing.assert_array_equal(quick.components_, model.components_)
+    np.testing.assert_array_equal(quick.objective_history_[:-1], model.objective_history_[:-1])
+    assert np.isnan(quick.optimality_) and model.optimality_ >= 0
+    H = model.components_
+    least, left, new = (np.abs(X - W @ H).mean() for W in (exact, found, quick.transform(X)))
+    assert left < 1.1 * least and new < 1.02 * least
+    np.testing.assert_array_equal(quick.transform(X[7:8]), quick.transform(X)[7:8])
+    np.testing.assert_array_equal(quick.set_params(exact_codes=True).transform(X), model.transform(X))
+
+
 def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
     for loss in LOSSES:
         assert loss in SOLVERS[choose("auto", Problem(X, Loss(loss)))].losses
@@ -390,6 +407,8 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
         ({"init": "svd"}, "init must be one of"),
         ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
         ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
+        ({"exact_codes": 1}, "exact_codes must be True or False; got 1"),
+        ({"measure_optimality": None}, "measure_optimality must be True or False; got None"),
     ],
 )
 def test_parameters_that_are_not_allowed(parameters, sentence, X):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
+from .arrays import passes
 from .arrays.namespace import chunk_entries, is_not_numpy, namespace_of, stacked, total
 from .blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from .kernels import admm as _admm_kernels
@@ -52,16 +53,22 @@ class ProximalForm(NamedTuple):
         ``rows(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals)`` runs one elementwise iteration,
         which reads the data `X` and the model `P`, and updates the dual; :mod:`.kernels.admm` describes the arrays, and
         `parameter` is that of the loss.
+    dual : callable
+        The same on a device: ``dual(E, P, old, limit, M, parameter)`` of :mod:`.arrays.passes` returns the new dual.
     valued : bool
         Whether `rows` writes the loss, which is optional if it is expensive to compute.
     slope : callable
         ``slope(size, n_features, parameter)`` returns the absolute derivative with respect to an entry if all residuals
         of a row have this size (> 0); for a divergence, that of its positive part.
+    clipped : bool
+        Whether the derivative is the residual, clipped at the parameter. Descent on this smooth loss then ends a fit.
     """
 
     rows: Callable[..., None]
+    dual: Callable[..., Any]
     valued: bool
     slope: Callable[[Any, int, float], Any]
+    clipped: bool
 
 
 class SparseForm(NamedTuple):
@@ -298,7 +305,9 @@ _RECORDS = (
         kink=1.0,
         values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),
         derivative=_manhattan,
-        proximal=ProximalForm(_entries_pass(), valued=True, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(
+            _entries_pass(), dual=passes.manhattan, valued=True, slope=lambda size, n, parameter: 1.0, clipped=False
+        ),
         sparse=SparseForm(
             value=lambda x, p, floor, parameter: float(np.abs(x - p).sum()),
             deviation=lambda x, p, floor, weight, parameter: np.sign(p - x) - weight,
@@ -331,7 +340,13 @@ _RECORDS = (
         weight_degree=0.5,
         values=_values_of(lambda E, parameter: E * E, lambda sums: sums**0.5),
         derivative=_l21,
-        proximal=ProximalForm(_admm_kernels.l21_pass, valued=True, slope=lambda size, n, parameter: 1 / n**0.5),
+        proximal=ProximalForm(
+            _admm_kernels.l21_pass,
+            dual=passes.l21,
+            valued=True,
+            slope=lambda size, n, parameter: 1 / n**0.5,
+            clipped=False,
+        ),
         codes="admm",
         codes_as="frobenius",  # the root of a sum of squares has the same minimiser
     ),
@@ -343,7 +358,11 @@ _RECORDS = (
         values=_values_of(_huber_entries),
         derivative=_huber,
         proximal=ProximalForm(
-            _entries_pass(delta=True), valued=True, slope=lambda size, n, delta: np.minimum(size, delta)
+            _entries_pass(delta=True),
+            dual=passes.huber,
+            valued=True,
+            slope=lambda size, n, delta: np.minimum(size, delta),
+            clipped=True,
         ),
         codes="admm",
     ),
@@ -355,7 +374,13 @@ _RECORDS = (
         kink=1.0,
         values=_values_of(_elastic_net_entries),
         derivative=_elastic_net,
-        proximal=ProximalForm(_entries_pass(alpha=True), valued=True, slope=lambda size, n, alpha: 1 + alpha * size),
+        proximal=ProximalForm(
+            _entries_pass(alpha=True),
+            dual=passes.elastic_net,
+            valued=True,
+            slope=lambda size, n, alpha: 1 + alpha * size,
+            clipped=False,
+        ),
         codes="admm",
     ),
     LossRecord(
@@ -366,7 +391,13 @@ _RECORDS = (
         beta=1.0,
         values=lambda X, P, M, parameter: divergence.row_values(X, P, M, 1.0),
         derivative=lambda X, P, M, parameter, tiny: _divergence_derivative(X, P, M, 1, tiny),
-        proximal=ProximalForm(_entries_pass(kullback_leibler=True), valued=False, slope=lambda size, n, parameter: 1.0),
+        proximal=ProximalForm(
+            _entries_pass(kullback_leibler=True),
+            dual=passes.kullback_leibler,
+            valued=False,
+            slope=lambda size, n, parameter: 1.0,
+            clipped=False,
+        ),
         sparse=SparseForm(
             value=_stored_kullback_leibler,
             deviation=lambda x, p, floor, weight, parameter: (1 - weight) - x / np.maximum(p, floor),

@@ -75,8 +75,7 @@ class Solver(NamedTuple):
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form.
     `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
-    factors have both signs. `elsewhere` names data that are not arrays of NumPy on which the solver runs as well: keys
-    of :data:`ELSEWHERE`.
+    factors have both signs. `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
     """
 
     iterate: Iterate
@@ -85,7 +84,7 @@ class Solver(NamedTuple):
     weights: bool = False
     sparse: bool = False
     codes: FindCodes | None = None
-    elsewhere: Collection[str] = ()
+    elsewhere: bool = False
 
     @property
     def losses(self) -> frozenset[str]:
@@ -131,7 +130,7 @@ LEAST_SQUARES = _only({"frobenius"})
 
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
-    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=ELSEWHERE),
+    "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
     "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
     "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
@@ -141,7 +140,7 @@ SOLVERS: dict[str, Solver] = {
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
-    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=ELSEWHERE),
+    "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
     "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
     "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
@@ -168,7 +167,7 @@ def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
     cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no such solver or it
     cannot work on the problem; the message says why, and names the solvers that can.
     """
-    usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or elsewhere in entry.elsewhere}
+    usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or entry.elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
     if elsewhere and not any(entry.minimises(problem.loss.record) for entry in usable.values()):
         losses = sorted({name for entry in usable.values() for name in entry.losses})
@@ -214,21 +213,15 @@ def fit(
     :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
     objective before it, and stops the fit by returning a true value.
     """
-    iterate = fitting.ITERATE[solver] if is_not_numpy(problem.X) else SOLVERS[solver].iterate
     return run(
-        iterate(problem, Wt, H, max_iter=max_iter),
+        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=lambda: _optimality(problem, Wt, H),
+        optimality=lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
-
-
-def _optimality(problem: Problem, Wt: Any, H: Any) -> float:
-    """Return how far factors are from a stationary point, 0 at one; NaN, which is not measured, on a device."""
-    return math.nan if is_not_numpy(problem.X) else optimality(problem, Wt, H)
 
 
 class Found(NamedTuple):
@@ -242,20 +235,24 @@ class Found(NamedTuple):
     codes: Any  # (n_samples, r), or None if they are not wanted
     report: Report
     optimality: float
+    ridge: float = 0.0  # the l2 penalty on both factors that stands for the parameter `nuclear`; the estimator adds it
 
 
-def evaluate(problem: Problem, row_scale: Any, solver: str, result: Fit, Wt: Any, H: Any, norms: Any) -> Found:
+def evaluate(
+    problem: Problem, row_scale: Any, solver: str, result: Fit, Wt: Any, H: Any, norms: Any, *, measure: bool
+) -> Found:
     """Return what a fit has found, with the figures of its final codes `Wt` (r, n_samples) and components.
 
     `problem` is the one with weighted samples; `row_scale` (n_samples,), if not None, has multiplied its rows. Its
-    penalties belong to the factors before the components were divided by `norms`.
+    penalties belong to the factors before the components were divided by `norms`. `measure` says whether to measure
+    the optimality.
     """
     codes = Wt.T if is_not_numpy(Wt) else np.ascontiguousarray(Wt.T)
     if row_scale is not None:
         Wt = Wt * row_scale
     final = problem.rescaled(norms)
     report = Report.of(final, Wt, H)
-    distance = math.nan if report.is_zero else _optimality(final, Wt, H)
+    distance = optimality(final, Wt, H) if measure and not report.is_zero else math.nan
     return Found(solver, problem.loss, result, H, norms, codes, report, distance)
 
 
@@ -263,10 +260,14 @@ def evaluate(problem: Problem, row_scale: Any, solver: str, result: Fit, Wt: Any
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes, with weights or sparse data, and the penalty terms that it supports."""
+    """A function that finds codes, with weights or sparse data, and the penalty terms that it supports.
+
+    `quick` finds them less exactly in a fraction of the time; None if there is nothing to gain.
+    """
 
     codes: FindCodes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
+    quick: FindCodes | None = None
 
 
 def _or_simplex(codes: FindCodes) -> FindCodes:
@@ -280,7 +281,7 @@ def _or_simplex(codes: FindCodes) -> FindCodes:
 
 
 CODES: dict[str, CodesSolver] = {
-    "admm": CodesSolver(admm.codes),
+    "admm": CodesSolver(admm.codes, quick=admm.quick_codes),
     "hals": CodesSolver(hals.codes),
     "ccd": CodesSolver(_or_simplex(sbcd.exact_codes)),
     "sbcd": CodesSolver(_or_simplex(sbcd.codes)),
@@ -297,7 +298,7 @@ def check_codes(problem: Problem) -> None:
         raise ParameterError(f"X must be dense for codes of {problem.loss.label}; got a sparse one; pass X.toarray()")
 
 
-def solve_codes(problem: Problem, H: Any) -> Any:
+def solve_codes(problem: Problem, H: Any, *, exact: bool = True) -> Any:
     """Return the codes (r, n_samples) of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
     shape = (H.shape[0], problem.X.shape[0])
@@ -307,11 +308,11 @@ def solve_codes(problem: Problem, H: Any) -> Any:
     else:
         Wt = np.empty(shape, problem.X.dtype)
         solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
-        solver.codes(problem, Wt, H)
+        (solver.codes if exact or solver.quick is None else solver.quick)(problem, Wt, H)
     return Wt
 
 
-def find_codes(problem: Problem, H: Array, solver: str) -> Array:
+def find_codes(problem: Problem, H: Array, solver: str, *, exact: bool = True) -> Array:
     """Return the codes, transposed, of fixed components, by the solver's own method or the general one."""
     own = SOLVERS[solver].codes
     if own is not None:
@@ -319,4 +320,4 @@ def find_codes(problem: Problem, H: Array, solver: str) -> Array:
         own(problem, Wt, H)
         return Wt
     with one_blas_thread():
-        return solve_codes(problem, H)
+        return solve_codes(problem, H, exact=exact)

@@ -167,7 +167,6 @@ class Stopping:
         iterations.
         """
         if self.confirmed_at is None:
-            # on a device the measure is NaN, which is no plateau
             plateau = self.optimality is not None and self.optimality() > STATIONARY
             self.confirmed_at = 2 * n_iter if plateau else n_iter
         return n_iter >= self.confirmed_at
@@ -227,15 +226,15 @@ def run(
     tol: float,
     callback: Callback | None,
     objective: Callable[[], float],
-    optimality: Callable[[], float],
+    optimality: Callable[[], float] | None,
     exact_objective: Callable[[], float],
 ) -> Fit:
     """Take the steps of a solver until the stopping rule or the callback ends them.
 
     A solver yields an :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
     variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
-    evaluates the factors after the last iteration. ``optimality()`` says how far the factors are from a stationary
-    point, and an objective of at most ``exact_objective()`` counts as an exact fit.
+    evaluates the factors after the last iteration. ``optimality()``, if given, says how far the factors are from a
+    stationary point, and an objective of at most ``exact_objective()`` counts as an exact fit.
 
     Returns
     -------
@@ -288,15 +287,14 @@ class PrintedProgress:
 
 
 def fit_best(
-    model: Any, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
+    n_init: int, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
 ) -> tuple[Fit, Factors]:
     """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
 
-    `model` is an estimator with `n_init` and `tol`, and `report` the callback of the fits, which prints their progress.
-    Raises ParameterError if the best fit diverged, and warns if it did not converge.
+    `report` is the callback of the fits, which prints their progress. Raises ParameterError if the best fit diverged.
     """
     best: tuple[Fit, Factors] | None = None
-    for _ in range(model.n_init):
+    for _ in range(n_init):
         found = fit_once()
         report.finish()
         # a start whose objective became NaN has diverged, so any other one replaces it
@@ -308,8 +306,6 @@ def fit_best(
         raise ParameterError(
             f"solver must be one that converges on these data; got {solver!r}, which diverged; 'auto' takes another"
         )
-    if not result.converged and model.tol > 0:
-        warn_not_converged(type(model).__name__, result, model.tol, stacklevel=4)
     return best
 
 

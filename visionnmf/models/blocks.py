@@ -285,13 +285,15 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
     return sums
 
 
-def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, *, with_codes: bool) -> Found:
+def fit_dask(
+    model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, ridge: float, *, with_codes: bool
+) -> Found:
     """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds, with codes if wanted.
 
     `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator,
-    and `start.with_codes` says that the blocks have codes to start from.
+    and `start.with_codes` says that the blocks have codes to start from. `ridge` stands for the parameter `nuclear`.
     """
-    penalties = _penalties(model, data)
+    penalties = _penalties(model, data, ridge)
     record = find_loss(model.loss)
     assert record is not None
     check = BlockCheck(data.model, record.name, bool(penalties["W"].kinds), start.n_components, data.is_sparse)
@@ -318,7 +320,7 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
                 H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 
-            result, H = fit_best(model, solver, fit_once, report)
+            result, H = fit_best(model.n_init, solver, fit_once, report)
             norms = problem.normalise(H)
         else:
             if start.components is None:
@@ -328,15 +330,16 @@ def fit_dask(model: Any, data: DaskBlocks, start: Start, report: PrintedProgress
             crew.tell("begin", problem)  # the blocks learn the loss and the penalties from it
         final = replace(rows, problem=problem.rescaled(norms))
         crew.tell("finish", H, final.problem.penalty_W)  # each block finds its final codes
-        found, distance = engine.report(final, H), engine.optimality(final, H)
+        found = engine.report(final, H)
+        distance = engine.optimality(final, H) if model.measure_optimality else math.nan
         codes = codes_array(crew, len(H), data.dtype) if with_codes else None
         return Found(solver, loss, result, H, norms, codes, found, distance)
     finally:
         crew.close()
 
 
-def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
-    """Return the engine's penalties by factor, with the model's ridge; raise ParameterError if one links samples."""
+def _penalties(model: Any, data: DaskBlocks, ridge: float) -> dict[str, Any]:
+    """Return the engine's penalties by factor, with the `ridge`; raise ParameterError if one links samples."""
     # `resolve` checks a penalty and returns it in the engine's form; what depends on training data needs these
     codes = given_penalty(model.penalty_W, "W")
     sides = {"W": codes.resolve("W", None, data.dtype)}  # None: such terms are left out, and refused in the next line
@@ -348,7 +351,7 @@ def _penalties(model: Any, data: DaskBlocks) -> dict[str, Any]:
         )
     features = np.broadcast_to(np.zeros(1, data.dtype), (1, data.X.shape[1]))  # only their number counts
     sides["H"] = components.resolve("H", features, data.dtype)
-    return {side: penalty.with_ridge(model.ridge_) for side, penalty in sides.items()}
+    return {side: penalty.with_ridge(ridge) for side, penalty in sides.items()}
 
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:

@@ -1,4 +1,4 @@
-"""Checks of data, weights and losses that the estimators share, and problems with weighted samples."""
+"""Checks of data, weights, losses and starts that the estimators share, and problems with weighted samples."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ __all__ = [
     "find_loss",
     "finite_codes",
     "fitted_loss",
+    "given_components",
     "is_dask",
     "is_elsewhere",
     "is_frame",
@@ -417,3 +418,21 @@ def finite_codes(Wt: Array) -> Array:
     if not np.isfinite(Wt).all():
         raise ParameterError(f"X must have codes within {Wt.dtype}; got some beyond; components_ are too small")
     return np.ascontiguousarray(Wt.T)
+
+
+def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
+    """Return the components to start from, or None, and their number, by the parameter, those given or the data.
+
+    `shape` is (n_samples, n_features), and `H` the components that the caller of the fit passed, or None. With
+    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
+    """
+    given = H if H is not None else model.components_init
+    n_components = min(shape)
+    if model.n_components is not None:
+        n_components = int(model.n_components)
+    elif given is not None and np.ndim(given) == 2:
+        n_components = int(np.shape(given)[0])
+    last: Array | None = getattr(model, "components_", None)
+    if given is None and model.warm_start and last is not None and last.shape == (n_components, shape[1]):
+        given = last
+    return given, n_components

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
+from visionnmf.engine.arrays.fitting import fit
 from visionnmf.engine.arrays.namespace import (
     copied,
     is_not_numpy,
@@ -26,7 +27,7 @@ from visionnmf.engine.arrays.namespace import (
 )
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import Found, choose, evaluate, fit, solve_codes
+from visionnmf.engine.solving import Found, choose, evaluate, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
@@ -96,32 +97,22 @@ def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tu
     return xp.where(M > 0, X, xp.zeros_like(X)), M
 
 
-def refuse_terms(penalties: dict[str, Any]) -> None:
-    """Raise ParameterError for penalties that the engine does not have for arrays on a device."""
-    for side, penalty in penalties.items():
-        kinds = sorted(penalty.kinds - TERMS)
+def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`.
+
+    Raises ParameterError for those that the engine does not have for arrays on a device.
+    """
+    sides = {}
+    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
+        given = given_penalty(penalty, side)
+        sides[side] = given.resolve(side, None, numpy_dtype(X)).with_ridge(ridge)
+        kinds = sorted(sides[side].kinds - TERMS)
+        kinds += [word for word in ("graph", "groups") if getattr(given, word) is not None]  # which need the data
         if kinds:
             raise ParameterError(
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {' and '.join(kinds)}; "
                 "fit an array of NumPy"
             )
-
-
-def _penalties(model: Any, X: Any) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form.
-
-    Both get the l2 penalty `ridge_` that stands for the parameter `nuclear`, of models that have it.
-    """
-    sides = {}
-    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given = given_penalty(penalty, side)
-        if given.graph is not None or given.groups is not None:
-            word = "graph" if given.graph is not None else "groups"
-            raise ParameterError(
-                f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {word}; fit an array of NumPy"
-            )
-        resolved = given.resolve(side, None, numpy_dtype(X))  # None: only graph and groups need the data
-        sides[side] = resolved.with_ridge(getattr(model, "ridge_", 0.0))
     return sides
 
 
@@ -134,11 +125,12 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 
 
 def fit_on_device(
-    model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress
+    model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress, ridge: float
 ) -> Found:
     """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
 
-    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit.
+    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit, and
+    `ridge` the l2 penalty on both factors that stands for the parameter `nuclear`.
     """
     data, observed = checked_data(model, X, reset=True)  # `observed`: which entries are not missing, None if all are
     data, entries = checked_weights(weights, observed, data, fitting=True)
@@ -146,8 +138,7 @@ def fit_on_device(
     # the mean of the observed data, for the default parameter of the loss
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
-    penalties = _penalties(model, data)
-    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
+    penalties = _penalties(model, data, ridge)
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
     # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = with_sample_weight(problem, sample_weight)
@@ -169,7 +160,7 @@ def fit_on_device(
             # the fit has changed `H` in place
             return found, H
 
-        result, H = fit_best(model, solver, fit_once, report)
+        result, H = fit_best(model.n_init, solver, fit_once, report)
         norms = problem.normalise(H)
     elif start.components is None:
         raise ParameterError("components_init must be given with update_components=False; got None")
@@ -177,7 +168,7 @@ def fit_on_device(
         result, H = NO_FIT, start.components
         norms = xp.ones_like(H[:, 0])
     Wt = solve_codes(problem.rescaled(norms), H)
-    return evaluate(weighted, row_scale, solver, result, Wt, H, norms)
+    return evaluate(weighted, row_scale, solver, result, Wt, H, norms, measure=False)
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
@@ -187,8 +178,7 @@ def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bo
     """
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
-    penalties = _penalties(model, data)
-    refuse_terms(penalties)  # raises for all but bounds, l1 and l2
+    penalties = _penalties(model, data, getattr(model, "ridge_", 0.0))
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
 
 

@@ -6,17 +6,45 @@ from dataclasses import replace
 from typing import Any
 
 from visionnmf import choices
-from visionnmf._checks import check_nonnegative_array, shown
+from visionnmf._checks import check_nonnegative_array, check_random_state, shown
 from visionnmf.engine.solving import Found
 from visionnmf.engine.starts import Start
 from visionnmf.engine.stopping import PrintedProgress
 from visionnmf.exceptions import ParameterError
 
 from .blocks import DaskBlocks, fit_dask, transform_blocks
-from .data_checks import is_dask, is_on_device
+from .data_checks import given_components, is_dask, is_on_device
 from .device import fit_on_device, transform_on_device
+from .penalty import ridge_of
 
-__all__ = ["check_elsewhere", "fit_elsewhere", "transform_elsewhere"]
+__all__ = ["fit_elsewhere", "transform_elsewhere"]
+
+
+def fit_elsewhere(model: Any, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
+    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds.
+
+    `W` and `H` are factors to start from, or None. `with_codes` false leaves out the codes of a Dask array.
+    """
+    check_elsewhere(model, X)
+    ridge = ridge_of(model, model.loss, tuple(X.shape))
+    given, n_components = given_components(model, tuple(X.shape), H)
+    start = Start(n_components, given, W is not None, check_random_state(model.random_state))
+    report = PrintedProgress(model.callback, model.verbose)
+    if is_on_device(X):
+        found = fit_on_device(model, X, W, sample_weight, weights, start, report, ridge)
+    else:
+        data = DaskBlocks(model, X, weights, sample_weight, W)
+        if given is not None:
+            name = "components_init" if H is None else "H"
+            components = check_nonnegative_array(given, name, (n_components, X.shape[1]), data.dtype)
+            start = replace(start, components=components)
+        found = fit_dask(model, data, start, report, ridge, with_codes=with_codes)
+    return found._replace(ridge=ridge)
+
+
+def transform_elsewhere(model: Any, X: Any, weights: Any) -> Any:
+    """Return the codes (n_samples, n_components) of an array of Dask, or of an array on a device, in its library."""
+    return (transform_blocks if is_dask(X) else transform_on_device)(model, X, weights)
 
 
 def check_elsewhere(model: Any, X: Any) -> None:
@@ -28,31 +56,10 @@ def check_elsewhere(model: Any, X: Any) -> None:
         )
     if model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
+    if not model.exact_codes:
+        raise ParameterError(f"exact_codes must be True for {kind}; got False")
     if model.loss == choices.AUTO:
         raise ParameterError(
             "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "
             "visionnmf.select_loss"
         )
-
-
-def fit_elsewhere(
-    model: Any, X: Any, W: Any, start: Start, sample_weight: Any, weights: Any, *, name: str, with_codes: bool
-) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds.
-
-    `W` are codes to start from, or None; `start` has given components, which are not checked yet and are called `name`
-    in messages. `with_codes` false leaves out the codes of a Dask array.
-    """
-    report = PrintedProgress(model.callback, model.verbose)
-    if is_on_device(X):
-        return fit_on_device(model, X, W, sample_weight, weights, start, report)
-    data = DaskBlocks(model, X, weights, sample_weight, W)
-    if start.components is not None:
-        shape = (start.n_components, X.shape[1])
-        start = replace(start, components=check_nonnegative_array(start.components, name, shape, data.dtype))
-    return fit_dask(model, data, start, report, with_codes=with_codes)
-
-
-def transform_elsewhere(model: Any, X: Any, weights: Any) -> Any:
-    """Return the codes (n_samples, n_components) of an array of Dask, or of an array on a device, in its library."""
-    return (transform_blocks if is_dask(X) else transform_on_device)(model, X, weights)

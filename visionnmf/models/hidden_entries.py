@@ -70,7 +70,9 @@ def loss_scores(
     `estimator` is an NMF, which gets each of the losses, and `weights` are those of the entries of the dense data.
     """
     # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
-    estimator = clone(estimator).set_params(loss_parameter=None, missing_values=None, callback=None, verbose=0)
+    estimator = clone(estimator).set_params(
+        loss_parameter=None, missing_values=None, callback=None, verbose=0, measure_optimality=False
+    )
     scores = np.empty((len(losses), splits.n_splits))
     for split, (held, seed) in enumerate(splits.hide(weights)):
         residuals = []

@@ -28,7 +28,15 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, find_codes, fit
 from visionnmf.engine.starts import Start, start_factors
-from visionnmf.engine.stopping import NO_FIT, Callback, Fit, PrintedProgress, fit_best, warn_zero_codes
+from visionnmf.engine.stopping import (
+    NO_FIT,
+    Callback,
+    Fit,
+    PrintedProgress,
+    fit_best,
+    warn_not_converged,
+    warn_zero_codes,
+)
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import (
@@ -40,14 +48,14 @@ from .data_checks import (
     find_loss,
     finite_codes,
     fitted_loss,
+    given_components,
     is_elsewhere,
     loss_in_use,
     with_sample_weight,
 )
-from .elsewhere import check_elsewhere, fit_elsewhere, transform_elsewhere
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
-from .penalty import Penalty, WithPenalties, given_penalty
+from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 
 __all__ = ["NMF", "check_parameters"]
 
@@ -113,6 +121,12 @@ class NMF(WithPenalties, LinearModel):
         Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
     verbose : int or bool, default=0
         1 (or True) prints the objective of every tenth iteration and of the last one, 2 that of every iteration.
+    exact_codes : bool, default=True
+        False keeps the codes of the last iteration in :meth:`fit_transform`, and for the losses whose codes ADMM finds
+        (manhattan, huber, elastic-net, l21) :meth:`transform` takes 30 of its iterations instead of 200. The components
+        are the same.
+    measure_optimality : bool, default=True
+        Whether ``optimality_`` is measured. False saves the time where nobody reads it.
 
     Attributes
     ----------
@@ -135,8 +149,8 @@ class NMF(WithPenalties, LinearModel):
         The others never rise for coordinate descent, "hals", "spg" and "mu"; for "admm" they may.
     optimality_ : float
         How far the solution is from satisfying the first-order conditions, from 0 (converged) to about 1. NaN if the
-        model is 0 and the data are not, because the conditions then hold whatever the data are, and for fits on a
-        device, where it is not measured.
+        model is 0 and the data are not, because the conditions then hold whatever the data are, and where it is not
+        measured: without `measure_optimality`, and on a device.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -161,8 +175,9 @@ class NMF(WithPenalties, LinearModel):
     ================  ==============================================================================
 
     ``fit_transform(X)`` returns exactly what ``fit(X).transform(X)`` returns: the codes are found again for the final
-    components, and the codes of a row do not depend on the other rows. If a penalty of the codes couples samples
-    (graph, groups), `fit_transform` returns the codes of the fit, and `transform` leaves that penalty out.
+    components, and the codes of a row do not depend on the other rows. With ``exact_codes=False``, and if a penalty of
+    the codes couples samples (graph, groups), `fit_transform` returns the codes of the fit; `transform` leaves such a
+    penalty out.
 
     References
     ----------
@@ -205,6 +220,8 @@ class NMF(WithPenalties, LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
         verbose: int = 0,
+        exact_codes: bool = True,
+        measure_optimality: bool = True,
     ) -> None:
         """Keep the parameters as given; the class describes them, and `fit` checks them.
 
@@ -230,6 +247,8 @@ class NMF(WithPenalties, LinearModel):
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
+        self.exact_codes = exact_codes
+        self.measure_optimality = measure_optimality
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""
@@ -268,10 +287,7 @@ class NMF(WithPenalties, LinearModel):
         TooLargeError
             If a block of a Dask array is larger than the memory, or blocks need files for which the disk has no room.
         """
-        if is_elsewhere(X):
-            self._set_found(self._fit_elsewhere(X, None, None, sample_weight, weights, with_codes=False))
-        else:
-            self.fit_transform(X, sample_weight=sample_weight, weights=weights)
+        self._fit(X, None, None, sample_weight, weights, with_codes=False)
         return self
 
     def fit_transform(
@@ -296,21 +312,63 @@ class NMF(WithPenalties, LinearModel):
         sample_weight, weights : array-like, optional
             As for :meth:`fit`.
         """
+        return self._fit(X, W, H, sample_weight, weights, with_codes=True).codes
+
+    def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Return the codes ``W`` (n_samples, n_components) for the fitted components; `weights` as for :meth:`fit`.
+
+        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
+        `X` is so much larger than the components that codes are not finite.
+        """
+        check_is_fitted(self)
         if is_elsewhere(X):
-            found = self._fit_elsewhere(X, W, H, sample_weight, weights)
-            self._set_found(found)
-            return found.codes
-        problem = self._problem(X, weights)
+            from .elsewhere import transform_elsewhere
+
+            return transform_elsewhere(self, X, weights)
+        data, observed = self._check_data(X, reset=False)
+        if self.zero_weight != 1 and not sp.issparse(data):  # the weight is that of entries that are not stored
+            if observed is not None or weights is not None:
+                raise ParameterError(
+                    f"zero_weight must be 1 with weights or missing entries; got {self.zero_weight!r}; leave it out"
+                )
+            data = sp.csr_array(data)
+        data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
+        loss = fitted_loss(loss_in_use(self), self.loss_parameter_)
+        check_positive(data, entries, loss)
+        # a copy, as the array of a loaded model may be read-only, or on a device
+        H, norms = np.array(to_numpy(self.components_), data.dtype), to_numpy(self.component_norms_)
+        # the penalty belongs to codes of the components before they were divided by their norms
+        penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
+        problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
+        return finite_codes(find_codes(problem, H, self.solver_, exact=self.exact_codes))
+
+    def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
+        """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
+        check_parameters(self)
+        if is_elsewhere(X):
+            from .elsewhere import fit_elsewhere
+
+            found = fit_elsewhere(self, X, W, H, sample_weight, weights, with_codes=with_codes)
+        else:
+            found = self._fit_in_memory(X, W, H, sample_weight, weights)
+        self._set_found(found)
+        level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
+        if not found.fit.converged and self.tol > 0:
+            warn_not_converged(type(self).__name__, found.fit, self.tol, stacklevel=level)
+        warn_zero_codes(found.loss, found.report.lost, level)
+        return found
+
+    def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
+        """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
+        problem, ridge = self._problem(X, weights)
         given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
-            found = self._fit_codes(problem, given, n_components, sample_weight)
-            self._set_found(found)
-            return found.codes
+            return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         solver = choose(self.solver, weighted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
-        check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype)))
+        check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         rng = check_random_state(self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
@@ -323,47 +381,22 @@ class NMF(WithPenalties, LinearModel):
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
             """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
-            # drawn with the generator of `start` unless given; `row_scale`, if not None, has multiplied the rows of
-            # `weighted`, the problem with weighted samples
             factors = start_factors(weighted, start, codes, row_scale, self.init)
             found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
             # `fit` has changed the factors in place
             return found, factors
 
         with one_blas_thread():
-            result, (Wt, H_) = fit_best(self, solver, fit_once, report)
-            norms = problem.normalise(H_)
-            if problem.penalty_W.of_points:  # codes that a penalty links across samples stay those of the fit
+            result, (Wt, H) = fit_best(self.n_init, solver, fit_once, report)
+            norms = problem.normalise(H)
+            if self.exact_codes and not problem.penalty_W.of_points:
+                Wt = find_codes(problem.rescaled(norms), H, solver)
+            else:  # codes of the fit, also if a penalty links them across samples
                 Wt *= norms[:, None]
-            else:
-                Wt = self._codes(problem, H_, norms, solver)
-            found = evaluate(weighted, row_scale, solver, result, Wt, H_, norms)
-        self._set_found(found)
-        return found.codes
-
-    def transform(self, X: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Return the codes ``W`` (n_samples, n_components) for the fitted components; `weights` as for :meth:`fit`.
-
-        The codes of a row do not depend on the other rows. Raises ValueError for data that :meth:`fit` refuses, and if
-        `X` is so much larger than the components that codes are not finite.
-        """
-        check_is_fitted(self)
-        if is_elsewhere(X):  # an array of Dask, or of another library on its device
-            return transform_elsewhere(self, X, weights)
-        data, observed = self._check_data(X, reset=False)
-        if self.zero_weight != 1 and not sp.issparse(data):  # the weight is that of entries that are not stored
-            if observed is not None or weights is not None:
-                raise ParameterError(
-                    f"zero_weight must be 1 with weights or missing entries; got {self.zero_weight!r}; leave it out"
-                )
-            data = sp.csr_array(data)
-        data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
-        loss = fitted_loss(loss_in_use(self), self.loss_parameter_)
-        check_positive(data, entries, loss)
-        problem = Problem(data, loss, weights=entries, zero_weight=self._weight_of_zeros(data))
-        # a copy, as the array of a loaded model may be read-only, or on a device
-        H = np.array(to_numpy(self.components_), data.dtype)
-        return finite_codes(self._codes(problem, H, self.component_norms_, self.solver_))
+                if row_scale is not None:
+                    Wt /= np.where(row_scale, row_scale, 1)
+            found = evaluate(weighted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
+        return found._replace(ridge=ridge)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
@@ -379,44 +412,25 @@ class NMF(WithPenalties, LinearModel):
         """Return the weight of the entries that a sparse `X` does not store."""
         return 0.0 if self.missing_values == 0 and sp.issparse(X) else float(self.zero_weight)
 
-    def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> Problem:
-        """Check parameters and data, set `ridge_`, and return the problem to minimise."""
-        check_parameters(self)
+    def _problem(self, X: ArrayLike, weights: ArrayLike | None) -> tuple[Problem, float]:
+        """Check the data; return the problem to minimise, and what `nuclear` adds to the l2 of both its penalties."""
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
-        self.__dict__.pop("loss_", None)  # of a fit before
-        if self.loss == choices.AUTO:
-            self.loss_ = self._chosen_loss(data, entries)
-        loss = check_loss(loss_in_use(self), self.loss_parameter, data, entries)
+        name = self._chosen_loss(data, entries) if self.loss == choices.AUTO else self.loss
+        loss = check_loss(name, self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        ridge = self._ridge(data.shape)
+        ridge = ridge_of(self, name, data.shape)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
-        self.ridge_ = ridge  # only now, because a refused fit leaves the fitted model as it was
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
             resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             # l2 on both factors stands for the nuclear norm of the model
-            sides[side] = resolved.with_ridge(self.ridge_)
-        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=self._weight_of_zeros(data))
-
-    def _ridge(self, shape: tuple[int, int]) -> float:
-        """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape.
-
-        Raises ParameterError if the loss cannot be combined with `nuclear`. Only losses with a kink at residual 0 can:
-        for the others the right strength would depend on the data.
-        """
-        loss = loss_in_use(self)
-        record = find_loss(loss)
-        if self.nuclear and not (record is not None and record.kink):
-            able = [name for name, record in LOSSES.items() if record.kink]
-            raise ParameterError(
-                f"nuclear must be 0 for losses other than {able}; got {self.nuclear!r} with loss={loss!r}; set "
-                "penalty_W and penalty_H to Penalty(l2=...)"
-            )
-        return float(self.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
+            sides[side] = resolved.with_ridge(ridge)
+        zero_weight = self._weight_of_zeros(data)
+        return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight), ridge
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
@@ -428,8 +442,11 @@ class NMF(WithPenalties, LinearModel):
         return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
 
     def _set_found(self, found: Found) -> None:
-        """Set the attributes of a fit from what it `found`; warn if most samples got codes of 0."""
-        self.solver_, self.loss_parameter_ = found.solver, found.loss.parameter
+        """Set all attributes of a fit, wherever the data lie, from what it `found`."""
+        self.__dict__.pop("loss_", None)  # of a fit before
+        if self.loss == choices.AUTO:
+            self.loss_ = found.loss.name
+        self.solver_, self.loss_parameter_, self.ridge_ = found.solver, found.loss.parameter, found.ridge
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.fit.n_iter
         self.reconstruction_err_ = found.report.loss
@@ -437,21 +454,6 @@ class NMF(WithPenalties, LinearModel):
         self.objective_history_ = np.array([*found.fit.history[:-1], objective])
         # a model that is 0 everywhere, although the data are not, has no relative gradient
         self.optimality_ = math.nan if found.report.is_zero else found.optimality
-        warn_zero_codes(found.loss, found.report.lost, stacklevel=5)
-
-    def _fit_elsewhere(
-        self, X: Any, W: Any, H: ArrayLike | None, sample_weight: Any, weights: Any, *, with_codes: bool = True
-    ) -> Found:
-        """Return what a fit of an array of Dask or on a device finds; codes of Dask arrays only with `with_codes`."""
-        check_parameters(self)
-        check_elsewhere(self, X)
-        self.__dict__.pop("loss_", None)  # what "auto" had chosen in a fit before
-        ridge = self._ridge(tuple(X.shape))
-        given, n_components = given_components(self, tuple(X.shape), H)
-        start = Start(n_components, given, W is not None, check_random_state(self.random_state))
-        self.ridge_ = ridge
-        name = "components_init" if H is None else "H"
-        return fit_elsewhere(self, X, W, start, sample_weight, weights, name=name, with_codes=with_codes)
 
     def _fit_codes(
         self, problem: Problem, given: ArrayLike | None, n_components: int, sample_weight: ArrayLike | None
@@ -468,25 +470,13 @@ class NMF(WithPenalties, LinearModel):
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
         solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
-            Wt = self._codes(problem, H, norms, solver)
+            Wt = find_codes(problem, H, solver, exact=self.exact_codes)
             weighted, row_scale = with_sample_weight(problem, sample_weight)
-            return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms)
+            return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms, measure=self.measure_optimality)
 
-    def _codes(self, problem: Problem, H: Array, norms: Any, solver: str) -> Array:
-        """Return transposed codes for components that a fit has divided by `norms`.
-
-        The penalty of the codes belongs to the components before that, so it is converted.
-        """
-        penalty = self._transform_penalty(H.dtype).rescaled(to_numpy(norms).astype(np.float64))
-        return find_codes(replace(problem, penalty_W=penalty), H, solver)
-
-    def _transform_penalty(self, dtype: Any) -> Any:
-        """Return the penalty of the codes of new data, which leaves out what couples training samples (graph, groups).
-
-        `ridge_` is the l2 penalty that stands for the parameter `nuclear` in a fit.
-        """
-        penalty = given_penalty(self.penalty_W, "W").resolve("W", None, dtype)
-        return penalty.with_ridge(self.ridge_)
+    def _transform_penalty(self, dtype: Any, ridge: float) -> Any:
+        """Return the penalty of the codes of new data, without what couples training samples (graph, groups)."""
+        return given_penalty(self.penalty_W, "W").resolve("W", None, dtype).with_ridge(ridge)
 
 
 def check_parameters(model: Any) -> None:
@@ -504,6 +494,8 @@ def check_parameters(model: Any) -> None:
     check_choice(model.init, "init", (*choices.STARTS, "custom"))
     check_flag(model.update_components, "update_components")
     check_flag(model.warm_start, "warm_start")
+    check_flag(model.exact_codes, "exact_codes")
+    check_flag(model.measure_optimality, "measure_optimality")
     check_number(model.nuclear, "nuclear")
     check_number(model.zero_weight, "zero_weight", 0, 1)
     check_count(model.n_init, "n_init")
@@ -516,21 +508,3 @@ def check_parameters(model: Any) -> None:
     if model.missing_values == 0 and model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
     check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)
-
-
-def given_components(model: Any, shape: tuple[int, int], H: ArrayLike | None) -> tuple[ArrayLike | None, int]:
-    """Return the components to start from, or None, and their number, by the parameter, those given or the data.
-
-    `shape` is (n_samples, n_features), and `H` the components that the caller of the fit passed, or None. With
-    `warm_start` the components of the last fit stand in for given ones, if they have the right shape.
-    """
-    given = H if H is not None else model.components_init
-    n_components = min(shape)
-    if model.n_components is not None:
-        n_components = int(model.n_components)
-    elif given is not None and np.ndim(given) == 2:
-        n_components = int(np.shape(given)[0])
-    last: Array | None = getattr(model, "components_", None)
-    if given is None and model.warm_start and last is not None and last.shape == (n_components, shape[1]):
-        given = last
-    return given, n_components

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,13 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
+from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Penalties, Term
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import are_labels
+from .data_checks import are_labels, find_loss
 
-__all__ = ["Penalty", "WithPenalties", "given_penalty"]
+__all__ = ["Penalty", "WithPenalties", "given_penalty", "ridge_of"]
 
 Array = NDArray[Any]
 
@@ -260,6 +262,22 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
     if not isinstance(penalty, Penalty):
         raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
     return penalty
+
+
+def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:
+    """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape.
+
+    Raises ParameterError if the loss cannot be combined with `nuclear`. Only losses with a kink at residual 0 can: for
+    the others the right strength would depend on the data.
+    """
+    record = find_loss(loss)
+    if model.nuclear and not (record is not None and record.kink):
+        able = [name for name, record in LOSSES.items() if record.kink]
+        raise ParameterError(
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={loss!r}; set "
+            "penalty_W and penalty_H to Penalty(l2=...)"
+        )
+    return float(model.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:

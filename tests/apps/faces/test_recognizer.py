@@ -422,7 +422,7 @@ def test_each_fit_of_a_model_is_reported(rng):
     assert seen[:100] == [("learning the people", done, 100) for done in range(1, 101)]
     last = ("setting the threshold", len(seen) - 101, len(seen) - 101)
     assert seen[-1] == last and [done for _, done, _ in seen[100:]] == list(range(last[1] + 1))
-    assert fitted.model_.callback is None
+    assert fitted.model_.callback is None and fitted.model_.exact_codes and np.isnan(fitted.model_.optimality_)
 
 
 def test_without_calibration_there_is_no_threshold_and_the_same_predictions(rng, tmp_path):

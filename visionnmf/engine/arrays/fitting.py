@@ -8,7 +8,7 @@ from typing import Any
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import Iteration
+from visionnmf.engine.stopping import Callback, Fit, Iteration, exact_objective, run
 
 from . import admm, descent
 
@@ -17,6 +17,19 @@ ITERATE: dict[str, Callable[..., Iterator[Iteration]]] = {
     "admm": admm.iterate,
     "hals": descent.iterate,
 }
+
+
+def fit(problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: float, callback: Callback) -> Fit:
+    """Minimise a problem over both factors, in place, as :func:`..solving.fit` does, without a look at the gradient."""
+    return run(
+        ITERATE[solver](problem, Wt, H, max_iter=max_iter),
+        problem.loss,
+        tol=tol,
+        callback=callback,
+        objective=lambda: problem.objective(Wt, H),
+        optimality=None,
+        exact_objective=lambda: exact_objective(problem),
+    )
 
 
 def codes(problem: Problem, Wt: Any, H: Any) -> None:

@@ -1,9 +1,9 @@
 """The elementwise part of an iteration of ADMM (:mod:`..kernels.admm`), for each loss, in the array API.
 
-Each function of :data:`DUALS` returns the new scaled dual ``u+`` of some rows (n_rows, n), and all have the same
-arguments: the residuals ``E = X - P``, the model `P`, the scaled dual `old` before, already multiplied by the change of
-``1 / rho``, the limits ``m b`` of the entries, with their weights m and ``b = 1 / rho``, the weights `M` or None, and
-the parameter of the loss. The formulas are those of docs/derivations/admm.md, with ``a = E + old``.
+Each function, the `dual` of a :class:`.ProximalForm`, returns the new scaled dual ``u+`` of some rows (n_rows, n). All
+have the same arguments: the residuals ``E = X - P``, the model `P`, the scaled dual `old` before, already multiplied by
+the change of ``1 / rho``, the limits ``m b`` of the entries, with their weights m and ``b = 1 / rho``, the weights `M`
+or None, and the parameter of the loss. The formulas are those of docs/derivations/admm.md, with ``a = E + old``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from visionnmf.engine.kernels.admm import NEWTON_STEPS
-from visionnmf.engine.losses import Loss
 
 from .namespace import namespace_of
 
 
-def _manhattan(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
+def manhattan(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     """Return the new dual of the Manhattan loss: the `old` one plus the residuals `E`, clipped at ``limit = m b``.
 
     The weights m of the entries and ``b = 1 / rho`` are in the limit; the other arguments are for other losses.
@@ -27,18 +26,18 @@ def _manhattan(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -
     return xp.minimum(xp.maximum(E + old, -limit), limit)
 
 
-def _elastic_net(E: Any, P: Any, old: Any, limit: Any, M: Any, alpha: float) -> Any:
+def elastic_net(E: Any, P: Any, old: Any, limit: Any, M: Any, alpha: float) -> Any:
     """Return the new dual ``a - prox(a)`` of the elastic net, ``a = E + old`` with residuals `E` and the `old` dual.
 
     The prox soft-thresholds by ``limit = m b``, with weights m and ``b = 1 / rho``, and divides by ``1 + alpha m b``.
     What soft-thresholding takes away from a is the new dual of the Manhattan loss.
     """
     a = E + old
-    soft = a - _manhattan(E, P, old, limit, M, 0.0)
+    soft = a - manhattan(E, P, old, limit, M, 0.0)
     return a - soft / (1 + alpha * limit)
 
 
-def _huber(E: Any, P: Any, old: Any, limit: Any, M: Any, delta: float) -> Any:
+def huber(E: Any, P: Any, old: Any, limit: Any, M: Any, delta: float) -> Any:
     """Return the new dual of the Huber loss: ``a m b / (1 + m b)``, clipped at ``delta m b``.
 
     Here ``a = E + old`` with the residuals `E` and the `old` dual, and ``limit = m b`` with the weights m of the
@@ -49,7 +48,7 @@ def _huber(E: Any, P: Any, old: Any, limit: Any, M: Any, delta: float) -> Any:
     return xp.minimum(xp.maximum(new, -delta * limit), delta * limit)
 
 
-def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
+def kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     """Return the new dual of the Kullback-Leibler divergence: ``q - (P - old)`` with the model q of the prox.
 
     That is the larger root of a quadratic equation with ``limit = m / rho`` and the weights m of the entries, by the
@@ -67,7 +66,7 @@ def _kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: f
     return xp.where(limit > 0, new, zeros)
 
 
-def _l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
+def l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     """Return the dual ``a m b / (t + m b)`` of L21, ``a = E + old`` with residuals `E` and the dual `old` before.
 
     The `limit` is ``m b`` with the weights `M` of the entries, or 1 if that is None, and ``b = 1 / rho``. Newton's
@@ -92,34 +91,26 @@ def _l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     return xp.asarray(a * share, dtype=E.dtype)
 
 
-DUALS: dict[str, Callable[..., Any]] = {
-    "manhattan": _manhattan,
-    "elastic-net": _elastic_net,
-    "huber": _huber,
-    "kullback-leibler": _kullback_leibler,
-    "l21": _l21,
-}
-
-
 @lru_cache(maxsize=16)
-def pass_of(loss: Loss) -> Callable[..., tuple[Any, Any, Any]]:
-    """Return the elementwise pass of a loss; the same function for the same loss, so that it is compiled once."""
-    new_dual, record, parameter = DUALS[loss.name], loss.record, loss.parameter
-    valued = record.proximal is not None and record.proximal.valued
+def pass_of(loss: Any) -> Callable[..., tuple[Any, Any, Any]]:
+    """Return the elementwise pass of a :class:`.Loss`, the same for the same loss, so that it is compiled once."""
+    record, parameter = loss.record, loss.parameter
+    form = record.proximal
+    assert form is not None, "choose() asks for it"  # ADMM is chosen only for losses that have one
 
     def one_pass(X: Any, P: Any, U: Any, M: Any, bound: Any, decay: Any) -> tuple[Any, Any, Any]:
         """Return the target of the next least-squares step, and each row's loss and primal residual.
 
         `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, all (n_rows, n), and `M` the
         weights or None. `bound` is ``1 / rho``, one number or one a row (n_rows, 1), and `decay` the factor of the dual
-        after rho has grown. `new_dual` has the formula of the loss, with its `parameter`. The loss is 0 if it is
-        computed separately, that is, if the loss's `record` is not `valued`.
+        after rho has grown. The `dual` of the loss's `form` has the formula, with its `parameter`. The loss is 0 if
+        it is computed separately, that is, if the form is not `valued`.
         """
         xp = namespace_of(X)
         old, E = U * decay, X - P
-        new = new_dual(E, P, old, bound if M is None else M * bound, M, parameter)
+        new = form.dual(E, P, old, bound if M is None else M * bound, M, parameter)
         primal = xp.sum(xp.abs(new - old), axis=1)
-        losses = record.values(X, P, M, parameter) if valued else 0 * primal
+        losses = record.values(X, P, M, parameter) if form.valued else 0 * primal
         U[:, :] = new
         return P + new + new - old, losses, primal
 

@@ -256,7 +256,7 @@ def _fit_groups(
     between the fits. `ridge` is the weight of the squares of both factors in `model`, the NMF of the plain fit; it is
     above 0 if entries are missing, because a factor could grow without limit where nothing is observed.
     """
-    W = model.fit_transform(X, weights=weights)
+    W = model.set_params(measure_optimality=False).fit_transform(X, weights=weights)
     callback = model.callback
     model.set_params(callback=None)  # `clone` would copy it, which not every function allows
     norms = np.sqrt(np.asarray((W**2).mean(axis=0, dtype=np.float64)))  # a Dask array is computed
@@ -291,8 +291,9 @@ def _fit_groups(
     )
     l2 = ridge * ratio + sparsity.codes_l2 * balance * (sparsity.l1 if bounds is None else 1.0)
     second = clone(model).set_params(
-        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, max_iter=second_iterations(model.max_iter, model.n_iter_)
-    )
+        penalty_W=Penalty(l2=l2), penalty_H=penalty, n_init=1, measure_optimality=True,
+        max_iter=second_iterations(model.max_iter, model.n_iter_),
+    )  # fmt: skip
     if callback is not None:
         second.set_params(callback=lambda iteration, objective: callback(model.n_iter_ + iteration, objective))
     begin_second()

@@ -95,7 +95,9 @@ def complete_views(model: NMF, views: Views, scales: Array) -> Views:
     there = views.observed()  # of shape (n_samples, n_views)
     if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
         return views
-    small = clone(model).set_params(n_components=max(1, len(views) // SHARE))
+    small = clone(model).set_params(
+        n_components=max(1, len(views) // SHARE), exact_codes=False, measure_optimality=False
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit is good enough for a start; the main fit warns itself
         components = fit_components(small, views, scales, None)[0]
