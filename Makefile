@@ -13,8 +13,8 @@ setup:  ## .venv with everything for developing
 test:  ## the tests of the README, in two processes: all but those marked long
 	$(PYTHON) -m pytest -q -n 2 --dist loadfile
 
-test-all:  ## all tests, also benchmarks with small sizes, clusters, killed processes and the largest grids
-	$(PYTHON) -m pytest -q -n 2 --dist loadfile --all
+test-all:  ## the rest: benchmarks with small sizes, clusters, killed processes and the largest grids
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile --all -m long
 
 quick:  ## the tests to type against: less than a minute once the kernels are compiled
 # without the cached bytecode of the tests, each process would compile them again

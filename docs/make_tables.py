@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +48,16 @@ def codes_table() -> str:
     return markdown(["loss", *TERMS], rows)
 
 
-def elsewhere_table(place: str) -> str:
-    """Return which solvers minimise a loss of data that lie in another place, a key of ``solving.ELSEWHERE``."""
-    able = {
-        name: [n for n, entry in SOLVERS.items() if place in entry.elsewhere and name in entry.losses]
-        for name in LOSSES
-    }
+def elsewhere_table() -> str:
+    """Return which solvers minimise a loss of data that are not arrays of NumPy."""
+    able = {name: [n for n, entry in SOLVERS.items() if entry.elsewhere and name in entry.losses] for name in LOSSES}
     return markdown(["loss", "solvers"], [[name, ", ".join(solvers)] for name, solvers in able.items() if solvers])
 
 
 TABLES = {
     "fitting": fitting_table,
     "codes": codes_table,
-    **{place: partial(elsewhere_table, place) for place in ELSEWHERE},
+    **dict.fromkeys(ELSEWHERE, elsewhere_table),
 }
 
 

@@ -16,7 +16,7 @@ SEED = int(os.environ.get("VISIONNMF_TEST_SEED", "20260101"))
 
 def pytest_addoption(parser):
     parser.addoption("--seeds", type=int, default=1, help="run scikit-learn's checks with so many seeds; default: 1")
-    parser.addoption("--all", action="store_true", help="also run the tests marked long, as make test-all does")
+    parser.addoption("--all", action="store_true", help="also run the tests marked long")
 
 
 def pytest_collection_modifyitems(config, items):
