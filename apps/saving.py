@@ -12,9 +12,6 @@ T = TypeVar("T", bound="SaveableEstimator")
 class SaveableEstimator:
     """Give an estimator ``save`` and ``load`` by ``save`` and ``load_estimator`` of the module ``store`` beside it."""
 
-    def _restored(self) -> None:
-        """Check what comes from a file; see :class:`.model_state.Restorable`, whose module only files need."""
-
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted estimator to a file, without pickle.
 

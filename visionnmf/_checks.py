@@ -152,6 +152,54 @@ def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.
         check_count(max_frames, "max_frames")
 
 
+def check_saved(
+    array: Any,
+    name: str,
+    shape: tuple[int | None, ...],
+    dtypes: str = "float32 float64",
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    positive: bool = False,
+    finite: bool = True,
+    empty: bool = False,
+) -> tuple[int, ...]:
+    """Return the shape of an array from a file; raise ValueError unless its dtype, shape and values are allowed.
+
+    None in `shape` stands for any size. Values must be above 0 if `positive`, and not NaN or infinity if `finite`. An
+    array without numbers is allowed if `empty`.
+    """
+    fits = isinstance(array, np.ndarray) and array.dtype.name in dtypes.split() and array.ndim == len(shape)
+    fits = fits and all(wanted in (None, size) for size, wanted in zip(array.shape, shape, strict=True))
+    if not fits or not (array.size or empty):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must be {dtypes.replace(' ', ' or ')} of shape ({wanted})")
+    if array.size:
+        least, largest = array.min().item(), array.max().item()  # NaN would be both
+        if finite and not (math.isfinite(least) and math.isfinite(largest)):
+            raise ValueError(f"{name} must be finite")
+        if (low > -math.inf and not least >= low) or (high < math.inf and not largest <= high):
+            raise ValueError(f"{name} must be from {low} to {high}; got {least} to {largest}")
+        if positive and not least > 0:
+            raise ValueError(f"{name} must be > 0; got {least}")
+    return tuple(array.shape)
+
+
+def check_type(value: Any, name: str, *kinds: type) -> Any:
+    """Return a value from a file; raise ValueError unless it is an instance of one of `kinds`."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise ValueError(f"{name} must be a {' or a '.join(kind.__name__ for kind in kinds)}")
+    return value
+
+
+def check_texts(value: Any, name: str, size: int | None = None) -> list[str]:
+    """Return a list of texts from a file; raise ValueError for others, and for another number than `size`."""
+    fits = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    if not fits or size not in (None, len(value)):
+        raise ValueError(f"{name} must be a list of {'' if size is None else f'{size} '}texts")
+    return list(value)
+
+
 def check_numbers(value: ArrayLike, name: str, dtype: DTypeLike | None) -> Array:
     """Return an array of a dtype (None keeps its own) if it holds numbers and is not ragged."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -23,7 +23,10 @@ from visionnmf._checks import (
     check_flag,
     check_number,
     check_numbers,
+    check_saved,
     check_seed,
+    check_texts,
+    check_type,
     shown,
 )
 from visionnmf._progress import Progress
@@ -41,7 +44,16 @@ from .neighbours import (
     nearest,
     nearest_and,
 )
-from .word_probabilities import START, Regression, Sigmoids, fit_regression, fit_sigmoids, learn_weights, share_of_words
+from .word_probabilities import (
+    MIN_WIDTH,
+    START,
+    Regression,
+    Sigmoids,
+    fit_regression,
+    fit_sigmoids,
+    learn_weights,
+    share_of_words,
+)
 
 Array = NDArray[Any]
 
@@ -52,6 +64,8 @@ MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weight
 LANDMARKS = 5000  # training images that vote in the regression
 MAX_WORK = 50_000_000_000  # differences of codes in one search for neighbours, some ten seconds
 SCALING = 100  # training images whose distances to all others give the largest distance
+MAX_VOTE = 1e6  # of a file: ten times the root of the number of landmarks of any real file; means are shares
+MAX_CODE = 1e30  # of a file, so that sums over columns are finite
 ROUNDS = 2  # neighbours are found by equal weights, and then by the weights that were learnt
 
 
@@ -150,6 +164,10 @@ class ImageAnnotator(BaseEstimator):
     """
 
     columns_: Array
+    saved_attributes = (
+        *("words_", "Y_", "views_", "blocks_", "index_", "columns_", "weights_", "sigmoids_", "regression_"),
+        "n_features_in_",
+    )
 
     def __init__(
         self,
@@ -473,6 +491,48 @@ class ImageAnnotator(BaseEstimator):
         if not ranks:
             raise ParameterError("n_components must be a whole number >= 1, or several; got none")
         return tuple(check_count(rank, "n_components") for rank in ranks)
+
+    def _check_state(self) -> None:
+        """Raise ValueError unless the fitted attributes, which a file gave, are possible and fit together."""
+        self.check_parameters()
+        n_images, n_columns = check_saved(self.index_, "index_", (None, None), "float32", low=-MAX_CODE, high=MAX_CODE)
+        n_words = len(check_texts(self.words_.tolist(), "words_"))
+        if not (sp.issparse(self.Y_) and self.Y_.shape == (n_images, n_words) and self.Y_.nnz <= n_images * n_words):
+            raise ValueError("Y_ must be the words of the images")
+        check_saved(self.Y_.data, "Y_", (None,), "float32", low=1, high=1, empty=True)
+        check_saved(self.columns_, "columns_", (n_columns,), "float32", low=0, high=MAX_CODE)
+        if _count_columns(self.views_.values()) != self.n_features_in_:
+            raise ValueError("views_ must have the columns of the features")
+        if _count_columns(check_type(block, "blocks_", Block).columns for block in self.blocks_) != n_columns:
+            raise ValueError("blocks_ must have the columns of the index")
+        for block in self.blocks_:
+            if (self.coder == PLAIN) != (block.coder is None):
+                raise ValueError("coder must be 'none' for features as they are, and for nothing else")
+            block.check(self.views_[block.view])
+        check_saved(self.weights_, "weights_", (len(self.blocks_),), "float64", low=0)
+        if self.index_.min() < 0 and not self.pseudo_inverse:
+            raise ValueError("index_ must not be negative")
+        if self.method != "weighted":
+            check_type(self.sigmoids_, "sigmoids_", type(None)), check_type(self.regression_, "regression_", type(None))
+            return
+        slope, offset = check_type(self.sigmoids_, "sigmoids_", Sigmoids)
+        check_saved(slope, "slope", (2, n_words), "float32", low=0)
+        check_saved(offset, "offset", (n_words,), "float32")
+        votes = check_type(self.regression_, "regression_", Regression)
+        (n_landmarks,) = check_saved(votes.rows, "rows", (None,), "int32", low=0, high=n_images - 1)
+        check_saved(votes.votes, "votes", (n_landmarks, n_words), "float32", low=-MAX_VOTE, high=MAX_VOTE)
+        check_saved(votes.mean, "mean", (n_words,), "float32", low=-MAX_VOTE, high=MAX_VOTE)
+        check_saved(votes.width, "width", (1,), "float32", low=float(MIN_WIDTH))
+
+
+def _count_columns(slices: Iterable[slice]) -> int:
+    """Return the number of columns that slices cover one after the other; ValueError if they do not follow so."""
+    end = 0
+    for each in slices:
+        if not isinstance(each, slice) or each.step is not None or each.start != end or not each.stop > end:
+            raise ValueError("columns must follow one another")
+        end = each.stop
+    return end
 
 
 def best_words(scores: Array, n_words: int) -> NDArray[np.intp]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import NMF, OnlineNMF, choices
 from visionnmf._checks import shown
@@ -23,6 +24,7 @@ PLAIN = "none"  # the features themselves
 MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features
 MAX_FITTED = 10_000  # images that components are learnt from
 MAX_ITERATIONS = 100
+MIN_COMPONENT = 1e-12  # of the largest entry of a component that is not 0: codes of smaller ones overflow
 
 
 @dataclass
@@ -32,6 +34,19 @@ class Block:
     view: str
     coder: Any
     columns: slice
+
+    def check(self, view: slice) -> None:
+        """Raise ValueError if a coder from a file does not fit its view, or has components of extreme scales."""
+        n_codes, n_features = self.columns.stop - self.columns.start, view.stop - view.start
+        # the features themselves (no coder) give a code for each column of the view
+        if self.coder is None and n_codes == n_features:
+            return
+        check_is_fitted(self.coder)
+        if self.coder.components_.shape != (n_codes, n_features):
+            raise ValueError("codes must be of their view")
+        largest = self.coder.components_.max(axis=1)
+        if not ((largest == 0) | ((largest >= MIN_COMPONENT) & (largest <= 1 / MIN_COMPONENT))).all():
+            raise ValueError("components must be neither tiny nor enormous")
 
 
 def check_coder(coder: Any) -> None:

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import brief
+from visionnmf._checks import brief, shown
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.exceptions import ParameterError, UnsupportedError
 
@@ -146,6 +146,13 @@ def reduced(picture: NDArray[Any], times: int) -> NDArray[Any]:
 def reduced_mask(mask: FrameArray, times: int) -> FrameArray:
     """Return a mask (height, width) that is 255 where about half of a square of the enlarged one is, or more."""
     return mask if times == 1 else np.where(reduced(mask, times) > 127, np.uint8(255), np.uint8(0))
+
+
+def check_frame_shape(shape: Any) -> None:
+    """Raise ValueError unless a shape, which a file can give, is that of grey or colour frames."""
+    fits = isinstance(shape, tuple) and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3))
+    if not fits or not all(type(size) is int and size > 0 for size in shape):
+        raise ValueError(f"frame_shape_ must be a height and a width, and 3 of colour frames; got {shown(shape)}")
 
 
 def enlargement_of(noise: Floats, shape: tuple[int, ...]) -> int:

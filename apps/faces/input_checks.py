@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import choices
+from visionnmf import NMF, choices
 from visionnmf._checks import (
     check_choice,
     check_count,
@@ -24,9 +26,14 @@ from visionnmf._checks import (
     check_number,
     check_numbers,
     check_rows,
+    check_saved,
+    check_texts,
+    check_type,
     shown,
 )
 from visionnmf.exceptions import ParameterError
+
+from .mixture import Weights
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -37,6 +44,10 @@ FEW = "y has (one person|two people)"
 SHARED = "X has the same image of two people"
 MOST_NAMED = 5  # images that the warning names
 WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
+MAX_NAMES = 64 << 20  # bytes of the array of names of a file, where each takes as many as the longest
+# fitted attributes that are NaN where nothing tells them, and that are infinite where nothing limits them
+RATES = ("threshold_", "false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")
+LIMITS = ("outliers_", "faceless_", "unexplained_")
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
 
 
@@ -144,22 +155,37 @@ def check_same_shape(image_shape: Any, fitted: Any) -> None:
         raise ParameterError(f"image_shape must stay that of fit, {then}; got {now}; set it back, or fit again")
 
 
-def check_restored(
-    image_shape: tuple[int, int] | None, cleaned: Array, classes: Array, labels: Array, noise: Array | None
-) -> None:
-    """Raise ValueError if the fields of a recogniser that were read from a file disagree.
+def check_fitted(recognizer: Any) -> None:
+    """Raise ValueError if the fitted attributes of a recogniser, which a file gave, are not possible.
 
-    `cleaned` (n_images, n_pixels) are the training images, `classes` (n_people,) the labels, `labels` (n_images,)
-    positions among these, and `noise` is the range (2, n_measures) of the noise measures. A fourth measure is that of
-    the finest detail, which is known for images of 3 × 3 pixels and more.
+    The labels become an array of text as long as the longest.
     """
-    n_pixels = cleaned.shape[1]
-    if image_shape is None or math.prod(image_shape) != n_pixels:
+    found = recognizer
+    n_images, n_pixels = check_saved(found.cleaned_, "cleaned_", (None, None), low=0)
+    if found.image_shape is None or math.prod(found.image_shape) != n_pixels:
         raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")
-    if not (classes[1:] > classes[:-1]).all() or len(np.unique(labels)) != len(classes):
-        raise ValueError("classes_ must be sorted names, and labels_ must have all of them")
-    if noise is not None and noise.shape[1] not in (3, 4):
-        raise ValueError(f"noise_ must have 3 or 4 columns; got {noise.shape[1]}")
+    names = check_texts(found.classes_.tolist(), "classes_")
+    # NumPy takes 4 bytes a character; a small file could ask for a huge array by one long name among many
+    if not all(a < b for a, b in pairwise(names)) or 4 * len(names) * max(map(len, names)) > MAX_NAMES:
+        raise ValueError("classes_ must be sorted names of usual length")
+    found.classes_ = np.array(names)
+    check_saved(found.labels_, "labels_", (n_images,), "int64", low=0, high=len(names) - 1)
+    if len(np.unique(found.labels_)) != len(names):
+        raise ValueError("labels_ must have all of classes_")
+    check_is_fitted(check_type(found.model_, "model_", NMF))
+    if found.model_.n_features_in_ != n_pixels:
+        raise ValueError("model_ must be of the pixels of the images")
+    check_choice(found.missing_, "missing_", choices.FACE_MISSING)
+    check_type(found.mixture_, "mixture_", Weights)
+    for name in ("scale_", "white_", "brightest_", *RATES, *LIMITS):
+        number = getattr(found, name)
+        if not ((name in RATES and math.isnan(number)) or (name in LIMITS and number == math.inf)):
+            check_number(number, name)
+    check_saved(found.unlike_, "unlike_", (len(names),), "float64", low=0, finite=False)
+    check_saved(found.rate_intervals_, "rate_intervals_", (2, 2), "float64", low=0, high=1)
+    if found.noise_ is not None and check_saved(found.noise_, "noise_", (2, None))[1] not in (3, 4):
+        # the fourth measure, of the finest detail, is known for images of 3 × 3 pixels and more
+        raise ValueError(f"noise_ must have 3 or 4 columns; got {found.noise_.shape[1]}")
 
 
 def empty_images(images: Array, missing: Mask) -> NDArray[np.intp]:

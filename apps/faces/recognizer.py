@@ -175,6 +175,12 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     ['Ada', 'Ben', 'Cy', 'Di']
     """
 
+    saved_attributes = (
+        *("classes_", "labels_", "cleaned_", "model_", "missing_", "scale_", "white_", "brightest_", "threshold_"),
+        *("false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_", "mixture_", "outliers_"),
+        *("faceless_", "unexplained_", "unlike_", "rate_intervals_", "noise_"),
+    )
+
     def __init__(
         self,
         model: Any = None,
@@ -580,10 +586,10 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         """Raise ParameterError if a parameter is not allowed; the reader of model files calls this method."""
         input_checks.check_parameters(self.get_params(deep=False))
 
-    def _restored(self) -> None:
+    def _check_state(self) -> None:
         """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""
         self._check_parameters()
-        input_checks.check_restored(self.image_shape, self.cleaned_, self.classes_, self.labels_, self.noise_)
+        input_checks.check_fitted(self)
         self.n_features_in_ = self.cleaned_.shape[1]
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
         self._set_comparison()

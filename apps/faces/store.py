@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import NMF, choices
-from visionnmf._checks import shown
+from visionnmf._checks import check_flag, shown
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import Array, Estimator, Flag, List, Maybe, Number, Record, Text
-from visionnmf.models.model_files import PARAMETERS, estimator_of
+from visionnmf.io.model_file import ModelFile, check_model, class_finder
+from visionnmf.models.model_files import find_class
 
-from .mixture import PARTS, Weights
+from .mixture import Weights
 from .reading import ProbeFaces, Source, read_probe
 from .recognizer import FaceRecognizer
-
-MAX_NAMES = 64 << 20  # bytes of the array of names, where each takes as many as the longest
 
 
 @dataclass(frozen=True)
@@ -66,39 +61,19 @@ class FaceModel:
         return read_probe(self.image_shape, self.detect, most, self.recognizer.white_, source)
 
 
-def _names(names: list[str]) -> Any:
-    """Return names as an array, whose items are as long as the longest name; ValueError if it would be too large."""
-    # NumPy takes 4 bytes a character. A small file could ask for a huge array by one long name among many.
-    if 4 * len(names) * max(map(len, names)) > MAX_NAMES:
-        raise ValueError("names must not be that long")
-    return np.array(names)
+def _check(state: Any) -> FaceModel:
+    """Return the model of a file; raise an error if it is not possible."""
+    return FaceModel(check_model(FaceRecognizer)(state["recognizer"]), check_flag(state["detect"], "detect"))
 
-
-RATE = Number(low=0, also=(math.nan,))
-STATE = {
-    "classes_": List(Text(), size="people", distinct=True, make=_names),
-    "labels_": Array("int64", "images", low=0, below="people"),
-    "cleaned_": Array("float32 float64", "images pixels", low=0),
-    "model_": estimator_of("NMF", features="pixels"),
-    "missing_": Text(tuple(choices.FACE_MISSING)),
-    **{name: Number(low=0) for name in ("scale_", "white_", "brightest_")},
-    **{name: RATE for name in ("threshold_", "false_acceptance_rate_", "false_rejection_rate_")},  # NaN: not calibrated
-    **{name: RATE for name in ("background_", "corrupted_rate_")},
-    "mixture_": Record({name: Number(low=0, high=1) for name in PARTS}, Weights),
-    **{name: Number(low=0, also=(math.inf,)) for name in ("outliers_", "faceless_", "unexplained_")},
-    "unlike_": Array("float64", "people", low=0, finite=False),
-    "rate_intervals_": Array("float64", "2 2", low=0, high=1),
-    "noise_": Maybe(Array("float32 float64", "2 noise")),
-}
-RECOGNIZER = Estimator({"FaceRecognizer": STATE}, {"FaceRecognizer": FaceRecognizer}.__getitem__, PARAMETERS)
 
 FILE = ModelFile(
-    "visionnmf-faces",
-    version=13,
+    "faces",
+    version=14,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",
-    state=Record({"recognizer": RECOGNIZER, "detect": Flag()}, FaceModel),
+    find_class=class_finder(FaceRecognizer, Weights, others=(find_class,)),
+    check=_check,
 )
 
 
@@ -149,7 +124,7 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
         raise ParameterError("recognizer must have an image_shape to be saved; got None; give the height and width")
     if type(recognizer.model_) is not NMF:
         raise ParameterError(f"recognizer must have an NMF as its model to be saved; got {shown(recognizer.model_)}")
-    FILE.save(model, path, force=force)
+    FILE.save({"recognizer": recognizer, "detect": model.detect}, path, force=force)
 
 
 def load(path: str | Path) -> FaceModel:

@@ -71,6 +71,7 @@ COUNTS = Prior(7.3, 0.8, 0.3)  # nats
 # Of the factorisations, whose costs have other units; chosen on the training sessions of all SEA users.
 PRIORS = {"counts": COUNTS, "nmf": COUNTS, "mex-perera": Prior(0.8, 1.3, 0.05), "wang": Prior(0.06, 0.09, 0.01)}
 
+MAX_NUMBER = 1e6  # of costs, deviations and thresholds in a file; scores of larger ones could overflow
 LEARNING_SESSIONS = 10  # with fewer sessions a user is still being learnt, and there are no alarms
 
 
@@ -140,6 +141,11 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     'nmap (10 times): never seen before'
     """
 
+    n_sessions_: int
+    saved_attributes = (
+        *("usual_cost_", "deviation_", "threshold_", "session_length_", "previous_score_", "n_sessions_"),
+    )
+
     def __init__(
         self,
         *,
@@ -175,6 +181,16 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """
         loaded: SessionScorer = store_of(cls).load_estimator(path, user=user)
         return loaded
+
+    def _check_state(self) -> None:
+        """Raise ValueError unless what a file gave is possible; the profile is checked when the file makes it."""
+        self.check_parameters()
+        for name in ("usual_cost_", "threshold_", "previous_score_"):
+            check_number(getattr(self, name), name, -MAX_NUMBER, MAX_NUMBER)
+        check_number(self.deviation_, "deviation_", 0, MAX_NUMBER)
+        check_number(self.session_length_, "session_length_", 1, MAX_NUMBER)
+        check_count(self.n_sessions_, "n_sessions_", 0, 2**53)
+        self.doubtful_ = np.empty(0, np.intp)  # those of the training sessions, which files do not hold
 
     def fit(self, X: Sequence[Symbols], y: Any = None) -> SessionScorer:
         """Learn a user's habits from sessions in the order of time.

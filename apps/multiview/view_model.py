@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf import MultiviewNMF, choices
-from visionnmf._checks import check_choice
+from visionnmf._checks import check_choice, check_saved
 from visionnmf.exceptions import UnsupportedError
-from visionnmf.features.store import EXTRACTION
-from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import Maybe, Record, Text, Value
-from visionnmf.models.model_files import estimator_of
+from visionnmf.features.store import find_extractor, make_extraction, taken_apart
+from visionnmf.io.model_file import ModelFile, check_model, class_finder
+from visionnmf.models.model_files import find_class
 
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
 
 SPARSE = 0.1  # a view with at most this share of observed entries above 0 is taken for counts of words
+
+
+KINDS = ("range", "rows", "none")
 
 
 class Preparation(BaseEstimator):
@@ -42,6 +44,8 @@ class Preparation(BaseEstimator):
     >>> Preparation("range").fit(signed).transform(signed)["sounds"].tolist()
     [[0.0, 0.0], [1.0, 1.0]]
     """
+
+    saved_attributes = ("kinds_", "lows_", "widths_")
 
     def __init__(self, prepare: str = "auto") -> None:
         """Keep how views are prepared: "range", "rows", "auto" or "none", as the class describes."""
@@ -82,6 +86,16 @@ class Preparation(BaseEstimator):
                 )
             back[name] = view if self.kinds_[name] == "none" else view * self.widths_[name] + self.lows_[name]
         return back
+
+    def _check_state(self) -> None:
+        """Raise ValueError unless what a file gave can be used; the file of a model compares it with the views."""
+        check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
+        scaled = [name for name, kind in self.kinds_.items() if check_choice(kind, "kinds_", KINDS) == "range"]
+        if not list(self.lows_) == list(self.widths_) == scaled:
+            raise ValueError("lows_ and widths_ must be of the views that are scaled")
+        for name in scaled:
+            check_saved(self.lows_[name], "lows_", (None,))
+            check_saved(self.widths_[name], "widths_", (None,), positive=True)
 
     def _kind(self, view: Array) -> str:
         """Return how a view is prepared: the parameter, or with "auto" by what it looks like.
@@ -151,52 +165,26 @@ class ViewModel:
     extraction: Any = None
 
 
-def _restored(model: MultiviewNMF, preparation: dict[str, Any], extraction: Any = None) -> ViewModel:
-    """Return the model of a file, after the checks that the fields do not make; ValueError if they disagree.
-
-    `preparation` has the parameter `prepare` and the fitted attributes of a :class:`Preparation`; `extraction` is what
-    described images, if views came from them.
-    """
-    # A view of kind "range" is scaled by the ranges of its features (`lows_`, `widths_`), one of kind "rows", such as
-    # counts, row by row, and one of kind "none" not at all. `sizes` has the number of features by view.
-    sizes = dict(zip(model.views_.tolist(), np.bincount(model.view_groups_).tolist(), strict=True))
-    prepared = Preparation(preparation.pop("prepare"))
-    for name, values in preparation.items():  # the fitted attributes `kinds_`, `lows_` and `widths_`, by view
-        setattr(prepared, name, dict(values))
-    if list(prepared.kinds_) != list(sizes) or not set(prepared.kinds_.values()) <= {"range", "rows", "none"}:
+def _check(state: Any) -> ViewModel:
+    """Return the model of a file; raise an error if its parts are not possible or do not fit together."""
+    model, preparation = check_model(MultiviewNMF)(state["model"]), check_model(Preparation)(state["preparation"])
+    if list(preparation.kinds_) != model.views_.tolist():
         raise ValueError("kinds_ must be those of the views of the model")
-    scaled = {name: size for name, size in sizes.items() if prepared.kinds_[name] == "range"}
-    for values in (prepared.lows_, prepared.widths_):
-        if {name: np.shape(value) for name, value in values.items()} != {name: (n,) for name, n in scaled.items()}:
-            raise ValueError("lows_ and widths_ must be of the features of the views")
-        if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in values.values()):
-            raise ValueError("lows_ and widths_ must be finite")
-    if not all((width > 0).all() for width in prepared.widths_.values()):
-        raise ValueError("widths_ must be > 0")
-    return ViewModel(model, prepared, extraction)
+    for name, size in zip(preparation.kinds_, np.bincount(model.view_groups_).tolist(), strict=True):
+        if preparation.kinds_[name] == "range":
+            for values in (preparation.lows_, preparation.widths_):
+                check_saved(values[name], "lows_ and widths_", (size,))
+    return ViewModel(model, preparation, None if state["extraction"] is None else make_extraction(state["extraction"]))
 
-
-PREPARATION = {
-    "prepare": Text(tuple(choices.VIEW_PREPARATIONS)),
-    "kinds_": Value(),
-    "lows_": Value(),
-    "widths_": Value(),
-}
 
 FILE = ModelFile(
-    "visionnmf-multiview",
-    version=2,
+    "multiview",
+    version=3,
     title="a multi-view model",
     origin="make one with 'visionnmf multiview fit'",
     smaller="fit fewer components",
-    state=Record(
-        {
-            "model": estimator_of("MultiviewNMF"),
-            "preparation": Record(PREPARATION),
-            "extraction": Maybe(EXTRACTION),
-        },
-        _restored,
-    ),
+    find_class=class_finder(Preparation, others=(find_class, find_extractor)),
+    check=_check,
 )
 
 
@@ -221,7 +209,8 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     >>> from visionnmf.apps.multiview import load, save
     >>> save(load("views.npz"), "copy.npz", force=True)
     """
-    FILE.save(model, path, force=force)
+    extraction = None if model.extraction is None else taken_apart(model.extraction)
+    FILE.save({"model": model.model, "preparation": model.preparation, "extraction": extraction}, path, force=force)
 
 
 def load(path: str | Path) -> ViewModel:

@@ -203,11 +203,10 @@ def test_extractors_of_a_stranger_are_checked(images, tmp_path):
 
     def written(change):
         save_extraction(union, tmp_path / "e.npz", force=True)
-        return rewrite(tmp_path / "e.npz", lambda state, arrays: change(state["extractors"], arrays))
+        return rewrite(tmp_path / "e.npz", lambda state, arrays: change(state["dict"]["extractors"], arrays))
 
     def give(extractor, **parameters):
-        names, values = extractor["parameters"]["dict"]
-        extractor["parameters"]["dict"] = [[*names, *parameters], [*values, *parameters.values()]]
+        extractor["object"][1].update(parameters)
 
     name = "extractors.0.dictionary_"
     wrong = [
@@ -219,7 +218,7 @@ def test_extractors_of_a_stranger_are_checked(images, tmp_path):
         lambda extractors, arrays: give(extractors[0], colour=1),
         lambda extractors, arrays: extractors.append(extractors[1]),
         lambda extractors, arrays: extractors.clear(),
-        lambda extractors, arrays: extractors[0].update({"class": "os.system"}),
+        lambda extractors, arrays: extractors[0]["object"].__setitem__(0, "os.system"),
     ]
     for change in wrong:
         with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):

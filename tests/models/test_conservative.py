@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf import ConservativeNMF, load_model
 from visionnmf.engine.online import conservative
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import ParameterError
 
 STATE = ("components_", "encoder_", "last_components_", "last_encoder_", "errors_")
 
@@ -177,9 +177,8 @@ def test_a_model_file_goes_on_where_the_model_stood(n, rng, tmp_path):
 def test_files_whose_state_does_not_fit_are_refused(name, value, rng, tmp_path):
     model = ConservativeNMF(4, batch_size=11, random_state=0).partial_fit(mixtures(rng)[0])
     setattr(model, name, value)
-    with pytest.raises((ParameterError, UnreadableError), match=f"{name} must|damaged"):
+    with pytest.raises(ParameterError, match="cannot be saved like this"):
         model.save(tmp_path / "model.npz")
-        load_model(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize(

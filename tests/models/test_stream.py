@@ -330,7 +330,7 @@ def test_damaged_checkpoints_are_refused(change, tmp_path):
     learnt(X, checkpoint=path)
     from model_files import rewrite  # not at the top: a test imports this module in a process of its own
 
-    rewrite(path, lambda state, arrays: state["stream"].update(change))
+    rewrite(path, lambda state, arrays: state["dict"]["stream"]["dict"].update(change))
     with pytest.raises(UnreadableError, match=r"damaged, or not a model .*stream"):
         learnt(X, checkpoint=path)
 

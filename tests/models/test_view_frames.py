@@ -109,7 +109,7 @@ def test_files_keep_the_names_of_features(frames, tmp_path):
     assert load_model(tmp_path / "m.npz").view_feature_names_ == [*model.view_feature_names_[:2], None]
 
     def shorten(state, arrays):
-        state["model"]["fitted"]["view_feature_names_"][0].pop()
+        state["dict"]["model"]["object"][2]["view_feature_names_"][0].pop()
 
     rewrite(tmp_path / "m.npz", shorten)
     with pytest.raises(UnreadableError, match="a name for each feature"):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
-from visionnmf._checks import RandomState, check_count, check_generator, check_seed
+from visionnmf._checks import RandomState, check_count, check_generator, check_saved, check_seed
 from visionnmf.exceptions import ParameterError
 
 from .extractor import (
@@ -38,6 +38,8 @@ class BagOfWords(Extractor):
     A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and computes the descriptors at
     the points of :class:`OnGrid` or :class:`AtCorners`.
     """
+
+    saved_attributes = ("dictionary_", "n_features_out_")
 
     n_words: int
     layout: tuple[int, int]
@@ -77,7 +79,7 @@ class BagOfWords(Extractor):
 
     def _check_learnt(self) -> None:
         """Raise ValueError if a dictionary that was read from a file does not fit the parameters."""
-        n_words, size = self.dictionary_.shape
+        n_words, size = check_saved(self.dictionary_, "dictionary_", (None, None), "float32")
         if n_words > self.n_words or size != self._descriptor_size():
             raise ValueError("dictionary_ must be of the size of the descriptors and have at most n_words")
 

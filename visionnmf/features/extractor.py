@@ -21,7 +21,6 @@ from visionnmf._checks import check_count, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import read_image
-from visionnmf.io.model_state import Restorable
 
 from .images import check_image, reduce_image
 from .interest_points import harris_laplace
@@ -83,7 +82,7 @@ class PreparedImage:
         return np.clip(resized / np.float32(255), 0, 1)
 
 
-class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
+class Extractor(TransformerMixin, BaseEstimator, ABC):
     """Turns images into rows of non-negative features.
 
     A subclass says how one image is described (:meth:`_describe`), what the features are called, and which parameters
@@ -95,6 +94,8 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
     >>> issubclass(ColorHistogram, Extractor)
     True
     """
+
+    saved_attributes: tuple[str, ...] = ("n_features_out_",)
 
     kind: str  # the key in the table of kinds
     max_pixels: int | None
@@ -177,7 +178,7 @@ class Extractor(Restorable, TransformerMixin, BaseEstimator, ABC):
         if self.max_pixels is not None:
             check_count(self.max_pixels, "max_pixels")
 
-    def _restored(self) -> None:
+    def _check_state(self) -> None:
         """Check the parameters and what was learnt of an extractor read from a file, and set its number of features."""
         self._check_parameters()
         self._check_learnt()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_seed
+from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_saved, check_seed
 
 from .extractor import (
     MAX_PIXELS,
@@ -78,6 +78,8 @@ class PatchNMF(Extractor):
     (1, 32)
     """
 
+    saved_attributes = ("components_", "encoder_", "n_features_out_")
+
     kind = "patch-nmf"
     components_: NDArray[np.float32]
     encoder_: NDArray[np.float32]
@@ -139,8 +141,9 @@ class PatchNMF(Extractor):
 
     def _check_learnt(self) -> None:
         """Raise ValueError if components from a file do not fit the parameters: 3 colours, above and below the mean."""
-        if self.components_.shape != (self.n_components, 6 * self.patch**2):
-            raise ValueError("components_ must be of the shape of the patches")
+        shape = (self.n_components, 6 * self.patch**2)
+        check_saved(self.components_, "components_", shape, "float32", low=0)
+        check_saved(self.encoder_, "encoder_", shape[::-1], "float32")
 
     def _names(self) -> Iterator[str]:
         return named_in_cells([f"part{i}" for i in range(self.n_components)], self.layout)

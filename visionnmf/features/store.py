@@ -1,64 +1,52 @@
-"""Files of fitted extractors; :data:`EXTRACTION` is the part of a state for other files that hold extractors."""
+"""Files of fitted extractors, and the part of other model files that describes images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf._checks import check_type
 from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import Array, Estimator, Field, List, Maybe, Place, Record, Whole
 
 from .extraction import FeatureExtraction
 from .extractor import Extractor
 from .extractor_kinds import KINDS
 
-__all__ = ["EXTRACTION", "load_extraction", "save_extraction"]
+__all__ = ["find_extractor", "load_extraction", "make_extraction", "save_extraction", "taken_apart"]
 
 MODULES = {entry.name: entry.module for entry in KINDS.values()}
-WORDS = {"dictionary_": Array("float32", "words descriptor")}
-PATCHES = {"components_": Array("float32", "parts patch", low=0), "encoder_": Array("float32", "patch parts")}
-LEARNT: Mapping[str, Mapping[str, Field]] = {"PatchNMF": PATCHES} | {
-    name: WORDS for name in ("DenseHue", "DenseSift", "HarrisHue", "HarrisSift")
-}
 
 
-def _find_class(name: str) -> type[Extractor]:
-    """Return the class of an extractor by its name; its module is imported only now."""
+def find_extractor(name: str) -> type[Extractor]:
+    """Return the class of an extractor by its name, or raise KeyError; its module is imported only now."""
     cls: type[Extractor] = getattr(import_module(f".{MODULES[name]}", __package__), name)
     return cls
 
 
-class _Extraction(Record):
-    """A fitted `FeatureExtraction`."""
-
-    def pack(self, value: Any, place: Place) -> dict[str, Any]:
-        """Return a fitted union of extractors as plain values: its `max_pixels` and its packed extractors.
-
-        Arrays go into those of the file, which `place` holds, under the name of the place where they are in the model.
-        """
-        check_is_fitted(value)
-        extractors = list(value.extractors_.values())
-        return super().pack({"max_pixels": value.max_pixels, "extractors": extractors}, place)
-
-    def unpack(self, item: Any, place: Place) -> FeatureExtraction:
-        """Make the fitted union of extractors again from what :meth:`pack` returned for the `place` in the file."""
-        return FeatureExtraction.from_fitted(**super().unpack(item, place))
+def taken_apart(extraction: FeatureExtraction) -> dict[str, Any]:
+    """Return what a model file holds of fitted extractors."""
+    check_is_fitted(extraction)
+    return {"extractors": list(extraction.extractors_.values()), "max_pixels": extraction.max_pixels}
 
 
-EXTRACTOR = Estimator({name: LEARNT.get(name, {}) for name in MODULES}, _find_class)
-EXTRACTION = _Extraction({"max_pixels": Maybe(Whole(low=1)), "extractors": List(EXTRACTOR)})
+def make_extraction(parts: Any) -> FeatureExtraction:
+    """Return the extractors that :func:`taken_apart` took apart; raise an error for what a damaged file gives."""
+    for extractor in parts["extractors"]:
+        check_is_fitted(check_type(extractor, "an extractor", Extractor))
+    return FeatureExtraction.from_fitted(**parts)
+
 
 FILE = ModelFile(
-    "visionnmf-features",
-    version=2,
+    "features",
+    version=3,
     title="feature extractors of visionnmf",
     origin="write them with save_extraction",
     smaller="take fewer kinds",
-    state=EXTRACTION,
+    find_class=find_extractor,
+    check=make_extraction,
 )
 
 
@@ -87,7 +75,7 @@ def save_extraction(extraction: FeatureExtraction, path: str | Path, *, force: b
     >>> load_extraction("extraction.npz").n_features_out_
     4096
     """
-    FILE.save(extraction, path, force=force)
+    FILE.save(taken_apart(extraction), path, force=force)
 
 
 def load_extraction(path: str | Path) -> FeatureExtraction:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_count, check_flag, check_number, check_random_state
+from visionnmf._checks import check_count, check_flag, check_number, check_random_state, check_saved
 from visionnmf.engine.online import conservative
 
 from .data_checks import check_data
@@ -90,6 +90,9 @@ class ConservativeNMF(LinearModel):
     True
     """
 
+    saved_attributes = (*LinearModel.saved_attributes, *("encoder_", "last_components_", "last_encoder_"))
+    saved_attributes = (*saved_attributes, "errors_", "best_error_", "n_samples_seen_", "_open_batch")
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -163,8 +166,13 @@ class ConservativeNMF(LinearModel):
         check_flag(self.shuffle, "shuffle")
         check_random_state(self.random_state)
 
-    def _check_state(self) -> None:
+    def _check_state(self, low: float = 0.0) -> None:
         """Raise ValueError if a model that was read from a file cannot continue to learn."""
+        super()._check_state(low)
+        check_saved(self.last_components_, "last_components_", self.components_.shape, low=0)
+        for name in ("encoder_", "last_encoder_"):
+            check_saved(getattr(self, name), name, self.components_.shape)
+        check_saved(self.errors_, "errors_", (None,), "float64", finite=False, empty=True)
         if (
             len({array.dtype for array in (self.components_, self.encoder_, self.last_components_, self.last_encoder_)})
             > 1
@@ -173,7 +181,7 @@ class ConservativeNMF(LinearModel):
         count, error = self._open_batch  # samples in the unfinished batch, and the sum of their errors
         check_count(count, "count", 0), check_number(error, "error")
         if self.best_error_ != (self.errors_.min() if len(self.errors_) else np.inf):
-            raise ValueError("best_error_ is not the least of errors_")
+            raise ValueError("best_error_ must be the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
         """Set the state of a model that has seen no samples; `X` gives the number of features.

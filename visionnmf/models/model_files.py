@@ -1,163 +1,82 @@
-"""Files of fitted estimators and of checkpoints; :data:`ESTIMATOR` is the part of a state for other files.
+"""Files of fitted estimators and of checkpoints.
 
-What a fit leaves is declared here for each class. Nothing else is saved, or set when a file asks for it.
+Each class names the attributes that files hold. Nothing else is saved, or set when a file asks for it.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections import ChainMap
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
+from visionnmf._checks import check_choice, check_count, check_number, check_saved, check_texts, check_type
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
-from visionnmf.io.model_file import ModelFile
-from visionnmf.io.model_state import (
-    Array,
-    Estimator,
-    Field,
-    Flag,
-    List,
-    Maybe,
-    Number,
-    Place,
-    Record,
-    Restorable,
-    Text,
-    Value,
-    Whole,
-)
+from visionnmf.io.model_file import ModelFile, Values
 
 __all__ = [
-    *("ESTIMATOR", "PARAMETERS", "Saveable", "estimator_of", "load_checkpoint", "load_model", "restore"),
-    *("same_parameters", "save_checkpoint"),
+    *("ESTIMATORS", "FACTORED", "Saveable", "check_factored", "find_class", "load_checkpoint", "load_model"),
+    *("restore", "same_parameters", "save_checkpoint"),
 ]
 
-
-def _names(names: list[str]) -> Any:
-    """Return names as an array of objects, as scikit-learn keeps them."""
-    return np.array(names, object)
-
-
-FLOATS = "float32 float64"
-ANY_NUMBER = Number(also=(math.inf, -math.inf, math.nan))
-HISTORY = Array(FLOATS, "iterations", empty=True, finite=False)
-MATRIX = Array(FLOATS, "components features")
-NONNEGATIVE = Array(FLOATS, "components features", low=0)
-
-ALL: dict[str, Field] = {
-    "n_features_in_": Whole(size="features"),
-    "n_components_": Maybe(Whole(size="components")),
-    "n_iter_": Maybe(Whole()),
-    "objective_history_": Maybe(HISTORY),
-    "optimality_": Maybe(ANY_NUMBER),
-    "reconstruction_err_": Maybe(ANY_NUMBER),
-    "feature_names_in_": Maybe(List(Text(), size="features", make=_names)),
-    "_sklearn_output_config": Maybe(Record({"transform": Text(("default", "pandas", "polars"))})),
-}
-PLAIN: dict[str, Field] = {
-    "components_": MATRIX,  # of both signs with the solver "svd"
-    "component_norms_": Array(FLOATS, "components", above=0),
-    "loss_": Maybe(Text(choices.AUTO_LOSSES)),
-    "loss_parameter_": Number(low=-(2.0**63), high=2.0**63),  # what compiled code takes
-    "ridge_": Number(low=0),
-    "solver_": Text(tuple(SOLVERS)),
-    **ALL,
-}
-VIEWS: dict[str, Field] = {
-    "views_": List(Text(), size="views", distinct=True, make=_names),
-    "view_groups_": Array("int64", "features", low=0, below="views"),
-    "view_form_": Text(("matrix", "list", "dict")),
-    "view_feature_names_": List(Maybe(List(Text())), empty=True),
-    "view_frames_": List(Flag(), size="views"),
-    "view_scales_": Array(FLOATS, "views", low=0),
-    "view_noise_": Array(FLOATS, "views", above=0),
-    "codes_mean_": Array(FLOATS, "components"),
-    "codes_covariance_": Array(FLOATS, "components components"),
-    "view_errors_": Maybe(Array(FLOATS, "views", finite=False)),
-    "view_usage_": Maybe(Array(FLOATS, "components views", finite=False)),
-    "view_weights_": Maybe(Array(FLOATS, "views", finite=False)),
-}
-CONSERVATIVE: dict[str, Field] = {
-    "components_": NONNEGATIVE,
-    "encoder_": MATRIX,
-    "last_components_": NONNEGATIVE,
-    "last_encoder_": MATRIX,
-    "errors_": Array("float64", "batches", empty=True, finite=False),
-    "best_error_": ANY_NUMBER,
-    "n_samples_seen_": Whole(),
-    "_open_batch": Value(),  # samples, and the sum of their errors
-    **ALL,
-}
-ONLINE: dict[str, Field] = {
-    "components_": NONNEGATIVE,
-    "state_": Value(),  # each method checks its own
-    "n_samples_seen_": Whole(),
-    "n_steps_": Whole(),
-    "chunk_loss_": Maybe(ANY_NUMBER),
-    **ALL,
-}
-ROBUST: dict[str, Field] = {"components_": MATRIX, "singular_values_": Maybe(Array(FLOATS, "components")), **ALL}
-STATES: Mapping[str, Mapping[str, Field]] = {
-    "NMF": PLAIN,
-    "ConservativeNMF": CONSERVATIVE,
-    "GoDec": ROBUST,
-    "MultiviewNMF": PLAIN | VIEWS,
-    "OnlineNMF": ONLINE,
-    "ProjectiveNMF": {"components_": NONNEGATIVE, **ALL},
-    "RPCA": ROBUST,
-    "SymmetricNMF": {"components_": NONNEGATIVE, "objectives_": Maybe(Array(FLOATS, "fits", finite=False)), **ALL},
-}
-STREAM = Record(
-    {
-        **{name: Whole() for name in ("epoch", "samples", "done", "batch_size")},
-        **{name: Maybe(Whole()) for name in ("random_state", "n_samples")},
-    }
+ESTIMATORS = (
+    *("ConservativeNMF", "GoDec", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "RPCA", "SymmetricNMF"),
 )
+FACTORED = ("component_norms_", "loss_", "loss_parameter_", "ridge_", "solver_")
 
 
-def _find_class(name: str) -> type:
+def find_class(name: str) -> type:
     """Return an estimator, or the class of penalties, which are parameters; raise KeyError for other names."""
-    if name not in STATES and name != "Penalty":
+    if name not in ESTIMATORS and name != "Penalty":
         raise KeyError(name)
     cls: type = getattr(import_module(__package__), name)  # whose classes are imported when they are needed
     return cls
 
 
-PARAMETERS = Value(_find_class)
+POSITION = ("epoch", "samples", "done", "batch_size")  # how far a stream has come
+ABOUT = ("random_state", "n_samples")  # may be None
 
 
-def estimator_of(*names: str, **sizes: str) -> Estimator:
-    """Return the declaration of a fitted estimator of one of the classes `names`, for the state of a model file.
+def _check(state: Any) -> Any:
+    """Return the parts of a file, `model` and `stream`, which is None or says how far a stream has come."""
+    model, stream = state["model"], state["stream"]
+    check_type(model, "model", Saveable)
+    check_is_fitted(model)
+    if stream is not None:
+        if {*stream} != {*POSITION, *ABOUT}:
+            raise ValueError(f"stream must have {', '.join((*POSITION, *ABOUT))}")
+        for name, value in stream.items():
+            if value is not None or name in POSITION:
+                check_count(value, f"{name} of the stream", 0)
+    return model, stream
 
-    `sizes` gives dimensions of its arrays in terms of those of the file, such as ``features="height*width"``. `STATES`
-    declares the fitted attributes of each class, and `PARAMETERS` checks parameters.
-    """
-    return Estimator({name: STATES[name] for name in names}, _find_class, PARAMETERS, tuple(sizes.items()))
-
-
-ESTIMATOR = estimator_of(*STATES)
 
 FILE = ModelFile(
-    "visionnmf-model",
-    version=2,
+    "model",
+    version=3,
     title="a model of visionnmf's estimators",
     origin="write one with model.save",
     smaller="fit without feature names",
-    state=Record({"model": ESTIMATOR, "stream": Maybe(STREAM)}),
+    find_class=find_class,
+    check=_check,
 )
 
 
-class Saveable(Restorable):
+class Saveable:
     """Gives an estimator ``save``; :func:`load_model` is the way back."""
+
+    # the fitted attributes that files hold
+    saved_attributes: tuple[str, ...] = (
+        *("components_", "n_features_in_", "n_components_", "n_iter_", "objective_history_", "optimality_"),
+        *("reconstruction_err_", "feature_names_in_", "_sklearn_output_config"),
+    )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the fitted model to a file, usually ``*.npz``, that :func:`visionnmf.load_model` reads.
@@ -176,24 +95,50 @@ class Saveable(Restorable):
         MediaError
             If the file exists and `force` is false, or if it cannot be written.
         """
-        model = copy.copy(self)
-        for name, value in vars(self).items():
-            setattr(model, name, _in_numpy(value))
-        FILE.save({"model": model}, path, force=force)
-
-    def _restored(self) -> None:
-        """Check a model that was read from a file; raise ValueError if its attributes do not fit together."""
-        self._check_parameters()
-        # only the solver "svd", and estimators without solvers, may have components of both signs
-        if getattr(self, "solver_", "svd") != "svd" and (self.components_ < 0).any():  # type: ignore[attr-defined]
-            raise ValueError("components_ must be >= 0")
-        self._check_state()
+        check_is_fitted(self)
+        FILE.save({"model": _on_host(self), "stream": None}, path, force=force)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed."""
 
-    def _check_state(self) -> None:
-        """Raise ValueError if the fitted attributes do not fit together beyond what is declared."""
+    def _check_state(self, low: float = 0.0) -> None:
+        """Raise ValueError unless what a file gave can be used; `low` is the least value of components."""
+        self._check_parameters()
+        given: Any = self
+        n_components, n_features = check_saved(given.components_, "components_", (None, None), low=low)
+        if (given.n_features_in_, getattr(self, "n_components_", n_components)) != (n_features, n_components):
+            raise ValueError("n_features_in_ and n_components_ must be those of components_")
+        for name in ("n_iter_", "n_samples_seen_", "n_steps_"):
+            if getattr(self, name, None) is not None:
+                check_count(getattr(self, name), name, 0)
+        if getattr(self, "objective_history_", None) is not None:
+            check_saved(given.objective_history_, "objective_history_", (None,), finite=False, empty=True)
+        for name in ("optimality_", "reconstruction_err_"):
+            check_type(getattr(self, name, None), name, float, int, type(None))
+        if hasattr(self, "feature_names_in_"):
+            check_texts(check_type(given.feature_names_in_, "names", np.ndarray).tolist(), "names", n_features)
+        output = getattr(self, "_sklearn_output_config", {"transform": "default"})
+        check_choice(output["transform"], "output", ("default", "pandas", "polars"))
+
+
+def check_factored(model: Any) -> None:
+    """Raise ValueError unless components from a file, and `FACTORED`, can be used to find codes."""
+    # only this solver finds components of both signs
+    low = -math.inf if check_choice(model.solver_, "solver_", SOLVERS) == "svd" else 0.0
+    Saveable._check_state(model, low)
+    check_saved(model.component_norms_, "component_norms_", (len(model.components_),), positive=True)
+    if getattr(model, "loss_", None) is not None or model.loss == choices.AUTO:
+        check_choice(model.loss_, "loss_", choices.AUTO_LOSSES)
+    check_number(model.loss_parameter_, "loss_parameter_", -(2.0**63), 2.0**63)  # what compiled code takes
+    check_number(model.ridge_, "ridge_")
+
+
+def _on_host(model: Any) -> Any:
+    """Return a model whose arrays are those of NumPy, because they may lie on a device."""
+    model = copy.copy(model)
+    for name, value in vars(model).items():
+        setattr(model, name, _in_numpy(value))
+    return model
 
 
 def _in_numpy(value: Any) -> Any:
@@ -225,7 +170,7 @@ def load_model(path: str | Path) -> Any:
     UnsupportedError
         If another version of visionnmf wrote it.
     TooLargeError
-        If its header has more than 32 MiB, 250,000 lists and objects, or values of 160 MiB.
+        If its header has more than 8 MiB, or more than 250,000 lists and objects.
 
     Examples
     --------
@@ -238,20 +183,20 @@ def load_model(path: str | Path) -> Any:
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    return FILE.load(path)["model"]
+    return FILE.load(path)[0]
 
 
 def save_checkpoint(model: Any, path: str | Path, stream: dict[str, int | None]) -> None:
-    """Write a model and how far the stream has come (:data:`STREAM`); replaces an earlier checkpoint."""
-    FILE.save({"model": model, "stream": stream}, path, force=True)
+    """Write a model and how far the stream has come; replaces an earlier checkpoint."""
+    FILE.save({"model": _on_host(model), "stream": stream}, path, force=True)
 
 
 def load_checkpoint(path: str | Path) -> tuple[Any, dict[str, Any]]:
     """Return the model and the stream that :func:`save_checkpoint` has written."""
-    found = FILE.load(path)
-    if found.get("stream") is None:
+    model, stream = FILE.load(path)
+    if stream is None:
         raise UnreadableError(f"{path}: a model, not a checkpoint of a stream; name another file")
-    return found["model"], found["stream"]
+    return model, stream
 
 
 def same_parameters(one: Any, other: Any) -> bool:
@@ -260,7 +205,7 @@ def same_parameters(one: Any, other: Any) -> bool:
     second: dict[str, Any] = {}
     # `pack` makes plain values of parameters, and moves arrays among them to the dict by their places
     packed = [
-        PARAMETERS.pack(model.get_params(deep=False), Place("", arrays, ChainMap()))
+        Values(find_class, arrays).pack(model.get_params(deep=False), "")
         for model, arrays in ((one, first), (other, second))
     ]
     alike = type(one) is type(other) and packed[0] == packed[1]
@@ -269,6 +214,4 @@ def same_parameters(one: Any, other: Any) -> bool:
 
 def restore(model: Any, saved: Any) -> None:
     """Give a model the state of `saved`, another one of its class: the fitted attributes that files hold."""
-    for key, value in vars(saved).items():
-        if key in STATES[type(saved).__name__]:
-            setattr(model, key, value)
+    vars(model).update({name: value for name, value in vars(saved).items() if name in saved.saved_attributes})

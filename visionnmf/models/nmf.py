@@ -55,6 +55,7 @@ from .data_checks import (
 )
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
+from .model_files import FACTORED, check_factored
 from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 
 __all__ = ["NMF", "check_parameters"]
@@ -196,6 +197,8 @@ class NMF(WithPenalties, LinearModel):
     >>> bool(np.linalg.norm(found - clean) < 0.01 * np.linalg.norm(clean))
     True
     """
+
+    saved_attributes = (*LinearModel.saved_attributes, *FACTORED)
 
     @explains(WORDS)
     def __init__(
@@ -400,8 +403,11 @@ class NMF(WithPenalties, LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        # the model-file reader calls this method
         check_parameters(self)
+
+    def _check_state(self, low: float = 0.0) -> None:
+        """Raise ValueError unless what a file gave can be used; components have two signs only with one solver."""
+        check_factored(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
         """Return the checked data, with 0 for missing entries, and which entries are observed (None: all)."""

@@ -185,6 +185,8 @@ class OnlineNMF(WithPenalties, LinearModel):
     True
     """
 
+    saved_attributes = (*LinearModel.saved_attributes, "state_", "n_samples_seen_", "n_steps_", "chunk_loss_")
+
     @explains(BATCH_WORDS)
     def __init__(
         self,
@@ -443,15 +445,15 @@ class OnlineNMF(WithPenalties, LinearModel):
             raise ParameterError(f"method must be one that can learn this; got {method.name!r}, which {obstacle}")
         return problem
 
-    def _check_state(self) -> None:
+    def _check_state(self, low: float = 0.0) -> None:
         """Raise ValueError if a model that was read from a file cannot continue to learn."""
+        super()._check_state(low)
         # `state_` has the name of the method, what it remembers of the samples, and the state of the random numbers
         found = [method for method in self._methods() if method.name == self.method_]  # one at most
         if not found:
             raise ValueError("state_ is of another method")
         self._memory(found[0]).check(self.components_)
-        # only for its error
-        RandomState().set_state(self.state_["generator"])
+        RandomState().set_state(self.state_["generator"])  # only for its error
 
     def _memory(self, method: Method) -> State:
         """Return what the method remembers of the samples, from the items of `state_` that are its own."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from visionnmf._checks import check_count, check_number, check_random_state
+from visionnmf._checks import check_count, check_number, check_random_state, check_saved
 from visionnmf.engine import robust_pca
 from visionnmf.exceptions import ParameterError
 
@@ -29,6 +29,8 @@ LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for s
 
 class _RobustPCA(LinearModel):
     """What RPCA and GoDec share: the attributes of a fit, and codes of least absolute deviations."""
+
+    saved_attributes = (*LinearModel.saved_attributes, "singular_values_")
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that data of any sign are accepted."""
@@ -70,8 +72,10 @@ class _RobustPCA(LinearModel):
         components = self.components_.astype(data.dtype, copy=False)
         return robust_pca.lad(data, components, max_iter=CODE_ITERATIONS)
 
-    def _check_state(self) -> None:
+    def _check_state(self, low: float = -math.inf) -> None:
         """Raise ValueError if components from a file are not orthonormal, because codes would not converge."""
+        super()._check_state(low)
+        check_saved(self.singular_values_, "singular_values_", (len(self.components_),))
         H = self.components_
         if not np.allclose(H @ H.T, np.eye(len(H)), atol=1e-3):
             raise ValueError("components_ are not orthonormal")

@@ -16,6 +16,7 @@ from visionnmf._checks import (
     check_number,
     check_random_state,
     check_sample_weight,
+    check_saved,
 )
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.stopping import warn_not_converged
@@ -104,6 +105,8 @@ class SymmetricNMF(Saveable, BaseEstimator):
     array([0., 0.])
     """
 
+    saved_attributes = (*Saveable.saved_attributes, "objectives_")
+
     def __init__(
         self,
         n_components: int = 2,
@@ -177,6 +180,11 @@ class SymmetricNMF(Saveable, BaseEstimator):
         check_count(self.n_init, "n_init")
         check_count(self.max_iter, "max_iter")
         check_number(self.tol, "tol")
+
+    def _check_state(self, low: float = 0.0) -> None:
+        """Raise ValueError unless the fitted attributes, which a file gave, are possible."""
+        super()._check_state(low)
+        check_saved(self.objectives_, "objectives_", (None,), finite=False)
 
     def _check_affinity(self, X: ArrayLike) -> Array:
         """Return the affinity matrix, made exactly symmetric; raise ParameterError if it is clearly not symmetric."""

@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_saved
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean, temporal_median
 
@@ -27,8 +28,9 @@ class Registration:
         """Keep the grey scene to which frames are registered."""
         self.scene = scene
 
-    def check(self) -> None:
-        """Raise ValueError if the scene, as one read from a file may be, is too small."""
+    def check(self, name: str, frame_shape: tuple[int, ...]) -> None:
+        """Raise ValueError if the scene, as one read from a file may be, is too small, or not of frames of a shape."""
+        check_saved(self.scene, f"{name}.scene", frame_shape[:2], "float32", low=0, high=255)
         smallest = tuning.TUNING.camera_shake.smallest
         if min(self.scene.shape) < smallest:
             raise ValueError(f"frames must have at least {smallest} pixels a side where the camera shakes")

@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number
+from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -37,6 +37,7 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     Separated,
     as_frames,
+    check_frame_shape,
     enlarged,
     enlargement_of,
     reduced,
@@ -49,7 +50,7 @@ from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
 
 from .camera_shake import shifted
-from .learning import find_codes, learn_background, with_median
+from .learning import LearntBackground, find_codes, learn_background, with_median
 from .mask import MaskDecision
 
 __all__ = ["BackgroundModel"]
@@ -108,6 +109,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     [(120, 160), (120, 160)]
     """
 
+    saved_attributes = ("frame_shape_", "_learnt", "learnt_frames_", "n_frames_seen_")
+
     def __init__(
         self,
         n_components: int = choices.BACKGROUND_COMPONENTS,
@@ -150,12 +153,14 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         # > 0: `without_low` excludes 0 itself
         check_number(self.threshold, "threshold", without_low=True)
 
-    def _restored(self) -> None:
+    def _check_state(self) -> None:
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
+        check_frame_shape(self.frame_shape_)
+        check_count(self.n_frames_seen_, "n_frames_seen_")
+        (n_frames,) = check_saved(self.learnt_frames_, "learnt_frames_", (None,), "int64")
         # `_learnt` is what `learn_background` returned before the model was saved
-        if self._learnt.registration is not None:  # what frames are registered to, because the camera shakes
-            self._learnt.registration.check()
+        check_type(self._learnt, "_learnt", LearntBackground).check(self.frame_shape_, n_frames)
         self._derive()
 
     def _derive(self) -> None:

@@ -14,6 +14,7 @@ clip needs more than one component.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_saved, check_type
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -28,6 +30,7 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     enlarged,
     enlargement,
+    enlargement_of,
     frame_difference,
     temporal_median,
     to_uint8,
@@ -58,6 +61,24 @@ class LearntBackground:
     chosen: NDArray[np.intp]  # the pixels that determine codes
     dynamic: DynamicBackground | None = None  # where the background moves
     registration: Registration | None = None  # what frames are registered to where the camera shakes
+
+    def check(self, frame_shape: tuple[int, ...], n_frames: int) -> None:
+        """Raise ValueError unless what a file gave fits together, frames of a shape and the number of learnt ones."""
+        shape = check_saved(self.noise_scale, "_learnt.noise_scale", (None, None), "float32", positive=True)
+        enlargement_of(self.noise_scale, frame_shape)
+        channels, n_pixels = math.prod(frame_shape[2:]), math.prod(shape)
+        n_components = check_saved(self.H, "_learnt.H", (None, n_pixels, channels), "float32", low=0)[0]
+        check_saved(self.Wt, "_learnt.Wt", (n_components, n_frames), "float32", low=0)
+        check_saved(self.median, "_learnt.median", (math.prod(frame_shape[:2]), channels), "uint8")
+        check_saved(self.chosen, "_learnt.chosen", (None,), "int64", low=0, high=n_pixels - 1)
+        if self.dynamic is not None:
+            check_type(self.dynamic, "_learnt.dynamic", DynamicBackground)
+            check_saved(self.dynamic.share, "_learnt.dynamic.share", shape, "float32", low=0, high=1)
+            check_saved(self.dynamic.noise, "_learnt.dynamic.noise", shape, "float32", low=1)
+            check_saved(self.dynamic.smooth_noise, "_learnt.dynamic.smooth_noise", shape, "float32", low=1)
+        if self.registration is not None:
+            name = "_learnt.registration"
+            check_type(self.registration, name, Registration).check(name, frame_shape)
 
     def near(self) -> Floats:
         """Return twice the noise, but not below its floor, at each value (pixel and channel) that determines codes.

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_generator, check_number, shown
+from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type, shown
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -41,6 +41,7 @@ from visionnmf.apps.background.frame_arrays import (
     FrameSample,
     Separated,
     as_frames,
+    check_frame_shape,
     enlarged,
     enlargement,
     enlargement_of,
@@ -101,6 +102,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     >>> for part in model.follow(make_surveillance(40, random_state=0).frames):
     ...     part.index, part.background, part.mask  # doctest: +SKIP
     """
+
+    saved_attributes = (
+        *("frame_shape_", "_scene", "_alternative", "_support", "_alternative_support", "_noise", "_chosen", "_before"),
+        *("_registration", "_unexplained", "source_", "n_frames_seen_", "time_", "gain_"),
+    )
 
     def __init__(
         self,
@@ -224,14 +230,30 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             check_number(getattr(self, name), name, without_low=True)  # > 0
         check_number(self.warm_up, "warm_up")
 
-    def _restored(self) -> None:
+    def _check_state(self) -> None:
         """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
+        check_frame_shape(self.frame_shape_)
         enlargement_of(self._noise, self.frame_shape_)  # raises if it is not a whole number
+        shape, channels = self._noise.shape, self.frame_shape_[2:]
+        for name in ("_noise", "_support", "_alternative_support"):
+            check_saved(getattr(self, name), name, shape, "float32", low=0)
+        for name in ("_scene", "_alternative"):
+            check_saved(getattr(self, name), name, (*shape, *(channels or (1,))), "float32", low=0)
+        check_saved(self._chosen, "_chosen", (None,), "int64", low=0, high=self._noise.size - 1)
+        check_count(self.n_frames_seen_, "n_frames_seen_", 0)
+        check_number(self._unexplained, "_unexplained")
+        check_number(self.gain_, "gain_", without_low=True)
+        if check_type(self.time_, "time_", float) != -math.inf:
+            check_number(self.time_, "time_", -math.inf)
+        for key, value in ({} if self.source_ is None else {"name": "", **self.source_}).items():
+            check_type(value, "source_", *((str,) if key == "name" else (int, float)))
         if (self._before is None) != (self.n_frames_seen_ == 0):
             raise ValueError("the latest frame is missing, or there was none")
+        if self._before is not None:
+            check_saved(self._before, "_before", (*shape, *channels), "uint8")
         if self._registration is not None:  # what frames are registered to, because the camera shakes
-            self._registration.check()
+            check_type(self._registration, "_registration", Registration).check("_registration", self.frame_shape_)
 
     def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
         """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all.

@@ -235,8 +235,8 @@ def test_codes_by_the_pseudo_inverse(metrics, rng, tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *("fitted.index_", "fitted.columns_", "fitted.weights_", "words_of", "fitted.sigmoids_.slope"),
-        *("fitted.blocks_.0.coder.components_", "fitted.regression_.rows", "fitted.regression_.width"),
+        *("index_", "columns_", "weights_", "Y_.1", "sigmoids_.slope"),
+        *("blocks_.0.coder.components_", "regression_.rows", "regression_.width"),
     ],
 )
 def test_damaged_arrays_are_refused(name, rng, tmp_path):
@@ -245,8 +245,8 @@ def test_damaged_arrays_are_refused(name, rng, tmp_path):
     save(AnnotationModel(ImageAnnotator(n_components=3).fit(X, Y)), path)
     with np.load(path) as held:
         arrays = dict(held)
-    for wrong in (arrays[name][:-1], -1 - arrays[name]):
-        np.savez(path, **{**arrays, name: wrong})
+    for wrong in (arrays[f"annotator.{name}"][:-1], -1 - arrays[f"annotator.{name}"]):
+        np.savez(path, **{**arrays, f"annotator.{name}": wrong})
         with pytest.raises(UnreadableError, match="damaged"):
             load(path)
 
@@ -265,7 +265,7 @@ def test_numbers_that_give_no_probabilities_are_refused(name, number, rng, tmp_p
     save(AnnotationModel(ImageAnnotator(n_components=3).fit(X, Y)), path)
     with np.load(path) as held:
         arrays = dict(held)
-    arrays[f"fitted.{name}"].flat[:] = number
+    arrays[f"annotator.{name}"].flat[:] = number
     np.savez(path, **arrays)
     with pytest.raises(UnreadableError, match="damaged"):
         load(path)
@@ -280,15 +280,16 @@ def test_words_of_images_take_no_more_memory_than_their_file(wrong, rng, tmp_pat
     with np.load(path) as held:
         arrays = dict(held)
     start = np.append(np.zeros(40, np.int64), 4 << 20)
+    of_one_byte, many = np.zeros(4 << 20, np.uint8), np.zeros(4 << 20, np.int32)
     arrays |= {
-        "of one byte": {"words_of": np.zeros(4 << 20, np.uint8), "words_start": start},
-        "too many": {"words_of": np.zeros(4 << 20, np.int32), "words_start": start},
-        "of no image": {"words_of": np.zeros(4 << 20, np.int32)},
+        "of one byte": {"annotator.Y_.0": many, "annotator.Y_.1": of_one_byte, "annotator.Y_.2": start},
+        "too many": {"annotator.Y_.0": many, "annotator.Y_.1": many, "annotator.Y_.2": start},
+        "of no image": {"annotator.Y_.1": many},
     }[wrong]
     np.savez(path, **arrays)
     tracemalloc.start()
-    with pytest.raises(UnreadableError, match="words_"):
+    with pytest.raises(UnreadableError, match="Y_"):
         load(path)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert most < 2 * path.stat().st_size
+    assert most < 3 * path.stat().st_size

@@ -221,14 +221,11 @@ def test_a_saved_model_knows_the_shaking_and_the_sway(shaken, tmp_path):
 
 def test_the_parts_of_an_untrusted_file_are_checked(shaken, tmp_path):
     path = tmp_path / "wrong.npz"
-    small = BackgroundModel().fit(shaken[0][:20, :20, :20])
+    small = BackgroundModel().fit(shaken[0][:20, :60, :60])
     flat = np.full_like(small._learnt.noise_scale, 1.5)
     scene = np.full_like(small.noise_scale_, 1.5)
     parts = {"dynamic": DynamicBackground(flat / 2, flat, flat), "registration": Registration(scene)}
     small._learnt = dataclasses.replace(small._learnt, **parts)
-    small.save(path)
-    with pytest.raises(UnreadableError, match="frames must have at least 48 pixels a side"):
-        BackgroundModel.load(path)
     for name, value in (
         ("dynamic.noise", 1e-45),
         ("dynamic.share", 2),

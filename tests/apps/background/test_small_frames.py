@@ -72,7 +72,7 @@ def test_a_file_whose_noise_is_of_other_frames_is_refused(tmp_path):
     BackgroundModel().fit(make_surveillance(5, 40, 50, random_state=0).frames).save(path)
 
     def spoil(state, arrays):
-        state["fitted"]["frame_shape_"] = [50, 40, 3]  # as many pixels
+        state["object"][2]["frame_shape_"] = {"tuple": [50, 40, 3]}  # as many pixels
 
     with pytest.raises(UnreadableError, match="a whole number of times as high and wide"):
         BackgroundModel.load(rewrite(path, spoil))

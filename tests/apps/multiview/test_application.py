@@ -301,7 +301,8 @@ def test_a_model_with_foreign_parts_is_refused(files, made):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
     shutil.copy("m.npz", "bad.npz")
     rewrite(
-        Path("bad.npz"), lambda state, arrays: state["preparation"]["kinds_"].update(dict=[[*"ab"], ["range", "exec"]])
+        Path("bad.npz"),
+        lambda state, arrays: state["dict"]["preparation"]["object"][2]["kinds_"]["dict"].update(a="exec"),
     )
     with pytest.raises(UnreadableError, match=r"bad\.npz"):
         load("bad.npz")
@@ -336,10 +337,10 @@ def test_a_strange_plot_is_refused_before_the_jobs(files):
 
 def test_ranges_of_a_file_are_finite(files):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
-    for name in ("preparation.lows_.0", "preparation.widths_.0"):
+    for name in ("preparation.lows_.images", "preparation.widths_.images"):
         shutil.copy("m.npz", "bad.npz")
         rewrite(Path("bad.npz"), lambda state, arrays: arrays[name].fill(np.inf))  # noqa: B023
-        with pytest.raises(UnreadableError, match="lows_ and widths_ must be finite"):
+        with pytest.raises(UnreadableError, match="s_ must be finite"):
             load("bad.npz")
 
 

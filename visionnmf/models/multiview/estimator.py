@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_number, check_random_state
+from visionnmf._checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_random_state,
+    check_saved,
+    check_texts,
+    check_type,
+)
 from visionnmf._progress import Progress
 from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
@@ -22,6 +30,7 @@ from visionnmf.engine.stopping import Callback, PrintedProgress
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
+from visionnmf.models.model_files import FACTORED, check_factored
 from visionnmf.models.nmf import NMF, check_parameters
 
 from . import dask_views
@@ -186,6 +195,11 @@ class MultiviewNMF(LinearModel):
     >>> model.transform({"images": images}).shape  # the sounds are missing
     (200, 3)
     """
+
+    saved_attributes = (*LinearModel.saved_attributes, *FACTORED)
+    saved_attributes = (*saved_attributes, "views_", "view_groups_", "view_form_", "view_feature_names_")
+    saved_attributes = (*saved_attributes, "view_frames_", "view_scales_", "view_noise_", "codes_mean_")
+    saved_attributes = (*saved_attributes, "codes_covariance_", "view_errors_", "view_usage_", "view_weights_")
 
     def __init__(
         self,
@@ -519,8 +533,25 @@ class MultiviewNMF(LinearModel):
             codes = find_all_codes(views, components)
         return complete_codes(views, codes, components, prior, self.loss)
 
-    def _check_state(self) -> None:
+    def _check_state(self, low: float = 0.0) -> None:
         """Raise ValueError if the fitted attributes, which a file may have given, do not fit together."""
+        check_factored(self)
+        (n_components, n_features), n_views = self.components_.shape, len(self.views_)
+        if len({*check_texts(check_type(self.views_, "views_", np.ndarray).tolist(), "views_")}) != n_views:
+            raise ValueError("views_ must be different names")
+        check_saved(self.view_groups_, "view_groups_", (n_features,), "int64", low=0, high=n_views - 1)
+        check_choice(self.view_form_, "view_form_", ("matrix", "list", "dict"))
+        check_saved(self.view_scales_, "view_scales_", (n_views,), low=0)
+        check_saved(self.view_noise_, "view_noise_", (n_views,), positive=True)
+        check_saved(self.view_errors_, "view_errors_", (n_views,), finite=False)
+        check_saved(self.view_weights_, "view_weights_", (n_views,), finite=False)
+        check_saved(self.view_usage_, "view_usage_", (n_components, n_views), finite=False)
+        check_saved(self.codes_mean_, "codes_mean_", (n_components,))
+        check_saved(self.codes_covariance_, "codes_covariance_", (n_components, n_components))
+        if len([check_flag(framed, "view_frames_") for framed in self.view_frames_]) != n_views:
+            raise ValueError("view_frames_ must be one for each view")
+        for names in check_type(self.view_feature_names_, "view_feature_names_", list):
+            check_texts([] if names is None else names, "view_feature_names_")
         if not np.bincount(self.view_groups_, minlength=len(self.views_)).all():
             raise ValueError("view_groups_ must have a feature of each view")
         if not self.view_scales_.any():
