@@ -146,6 +146,7 @@ def hostile_server(serve):
         server.shutdown()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("serve", HOSTILE, ids=lambda serve: serve.__name__)
 def test_a_hostile_camera_is_one_line_in_bounded_time_and_memory(serve):

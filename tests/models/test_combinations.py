@@ -111,6 +111,7 @@ def test_penalties_of_both_factors(loss, kind_W, X, weights):
                 assert (model.transform(X, **arguments) == W).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", UNABLE)

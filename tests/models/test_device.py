@@ -52,7 +52,11 @@ LOSSES_ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize("options", [{}, PENALTIES, {"missing_values": np.nan}], ids=["plain", "penalties", "missing"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, *(pytest.param(more, marks=pytest.mark.long) for more in (PENALTIES, {"missing_values": np.nan}))],
+    ids=["plain", "penalties", "missing"],
+)
 @pytest.mark.parametrize("loss", LOSSES_ELSEWHERE)
 def test_a_fit_elsewhere_equals_the_fit_in_memory(xp, loss, options, rng):
     X = data(rng)

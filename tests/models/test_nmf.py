@@ -226,6 +226,7 @@ def test_permuting_samples_permutes_the_codes(solver, loss, X, rng):
     np.testing.assert_allclose(W_permuted, W[order], rtol=near, atol=10 * near)  # codes are as large as 30
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), PAIRS)
 def test_the_number_of_threads_does_not_matter(solver, loss, monkeypatch, rng):

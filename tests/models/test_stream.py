@@ -220,6 +220,7 @@ here.fit_stream(model, source, checkpoint=here.Checkpoint(sys.argv[2], every=4),
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["conservative", "online"])
 def test_a_stream_that_is_killed_ends_as_one_that_was_not(how, tmp_path):

@@ -25,6 +25,7 @@ def f_measure(masks, truth):
     return 2 * (masks & truth).sum() / (masks.sum() + truth.sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", choices.BACKGROUND_METHODS)
 def test_each_separates(made, method):
     separator = make_separator(method).fit(iter(made.frames))

@@ -29,6 +29,7 @@ def cut(tmp_path, rng):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("live", [False, True])
 def test_half_a_file_on_standard_input_is_reported(cut, tmp_path, live):

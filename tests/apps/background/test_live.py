@@ -261,6 +261,7 @@ def test_pictures_are_a_clip(made, tmp_path):
     assert reader.frame_rate == Fraction(10)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
 def test_a_killed_run_goes_on_as_if_nothing_had_been(clip, tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", str(clip), "--live", "--warm-up", "10"]

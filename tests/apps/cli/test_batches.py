@@ -61,6 +61,7 @@ def test_two_folders_with_files_of_one_name_do_not_mix(tmp_path):
     assert labels(tmp_path / "out") == ["a/x_labels.png", "b/x_labels.png", "y_labels.png"]
 
 
+@pytest.mark.long
 def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 1e6)  # no lines about progress where the machine is slow
     paint(tmp_path / "in", "a.png", "b.png", seed=3)

@@ -197,6 +197,7 @@ def test_keys_are_written_in_utf8_whatever_the_locale(files):
     assert (files / "c.csv").read_text(encoding="utf-8").splitlines()[1].startswith("é,")
 
 
+@pytest.mark.long
 @NOT_CONVERGED
 def test_evaluate_goes_on_and_tells_methods_apart(files):
     arguments = (
@@ -224,6 +225,7 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
     assert (files / "r" / "jobs" / "clean-multiview-0.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.long
 @NOT_CONVERGED
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_beats_chance_by_far(made, method):

@@ -97,6 +97,7 @@ def small(data, monkeypatch):
     conservative.learnt.cache_clear()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
