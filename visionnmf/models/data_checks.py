@@ -31,7 +31,6 @@ __all__ = [
     "check_missing_values",
     "check_positive",
     "check_range",
-    "check_signs",
     "check_weights",
     "find_loss",
     "finite_codes",
