@@ -42,12 +42,12 @@ class MasqueradeModel:
 # The arrays of a profile: shape of an entry, dtype, least and largest value. Commands are positions among the user's.
 PARTS: dict[str, tuple[tuple[int, ...], str, float, float]] = {
     "text": ((), "uint8", 0, 255),  # the commands, one after the other
-    "text_lengths": ((), "int64", 0, 2**31),  # of each command, in bytes
+    "text_lengths": ((), "int32", 0, 2**31),  # of each command, in bytes
     "command_weights": ((), "float64", 0, MAX_WEIGHT),
-    "pairs": ((2,), "int64", 0, 2**31),  # two commands
+    "pairs": ((2,), "int32", 0, 2**31),  # two commands
     "pair_weights": ((), "float64", 0, MAX_WEIGHT),
     # the sessions and the components of a factorisation
-    "row_lengths": ((), "int64", 1, 2**31),  # the number of different commands of each session
+    "row_lengths": ((), "int32", 1, 2**31),  # the number of different commands of each session
     "row_weights": ((), "float64", 1e-300, MAX_WEIGHT),
     "row_counts": ((2,), "int64", 0, 2**53),  # a command, and how often it occurs in the session
     "components": ((), "float64", 0, 1),
@@ -98,7 +98,7 @@ def _make_profile(scorer: SessionScorer, *parts: Any) -> Profile:
         raise ValueError("commands must be different, and pairs and sessions of commands of the same user")
     profile: Any = scorer.new_profile()
     profile.commands = dict(zip(commands, weights.tolist(), strict=True))
-    for (first, second), weight in zip(pairs.tolist(), pair_weights.tolist(), strict=True):
+    for first, second, weight in zip(*pairs.T.tolist(), pair_weights.tolist(), strict=True):
         profile.pairs[commands[first], commands[second]] = weight
         profile.context[commands[first]] = profile.context.get(commands[first], 0.0) + weight
     profile.total = sum(profile.commands.values())
