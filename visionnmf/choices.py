@@ -66,11 +66,6 @@ FACE_MISSING = ("none", "saturated", "blocks")
 FACE_MISSING_DEFAULT = "blocks"  # where there are no names to choose by
 FACE_MISSING_AUTO = "auto"  # where there are
 FACE_UNKNOWN_RATE = 0.05  # share of strangers who may pass
-FACE_METHODS = (
-    "recognizer", "occluded", "manhattan", "frobenius", "kullback-leibler", "pca", "raw", "lda", "crc",
-)  # fmt: skip
-FACE_SPLITS = 10
-FACE_TRAINING_IMAGES = 7  # a person, of an evaluation
 FACE_COMPONENTS = 100
 FACE_SIZE = 64  # pixels a side, of faces that were cut out
 

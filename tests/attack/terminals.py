@@ -150,7 +150,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
         ["segment", file, "--out", out],
         *(features, ["faces", "identify", people, file, folder]),
         *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
-        *(["faces", "train", folder, "--model", model], ["faces", "evaluate", folder, "--out", out]),
+        *(["faces", "train", folder, "--model", model], ["evaluate", "faces", folder, "--out", out]),
         *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),
         ["annotate", "evaluate", words, folder],
         ["annotate", "train", folder, "--model", model],

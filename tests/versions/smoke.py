@@ -165,7 +165,7 @@ COMMANDS = {
     "faces add": ["faces add people.npz people/p1/2.png people/p1/3.png --name eve --model more.npz"],
     "faces cluster": ["faces cluster people --clusters 5 --out groups"],
     "faces shadows": ["faces shadows people/p0 --out light"],
-    "faces evaluate": ["faces evaluate people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
+    "evaluate faces": ["evaluate faces people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
     "annotate train": ["annotate train photos --labels words.csv --model words.npz"],
     "annotate predict": ["annotate predict words.npz photos/coffee1.jpg"],
     "annotate evaluate": ["annotate evaluate words.npz photos --labels words.csv"],

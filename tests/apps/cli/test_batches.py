@@ -141,7 +141,7 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
         ("faces", "identify", "none.npz", "a.jpg"),
         ("faces", "cluster", "none"),
         ("faces", "shadows", "none"),
-        ("faces", "evaluate", "none"),
+        ("evaluate", "faces", "none"),
         ("features", "none", "--out", "f.npz"),
         ("masquerade", "train", "none", "--model", "m.npz"),
         ("masquerade", "score", "none.npz", "none"),
