@@ -33,7 +33,6 @@ SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
-MASQUERADE_METHODS = ("scorer", "nmf", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
 LOG_FORMATS = ("plain", "bash", "zsh", "csv", "jsonl")
 
 RANDOM_STATE = 0

@@ -1,4 +1,4 @@
-"""``visionnmf evaluate``: faces."""
+"""``visionnmf evaluate``: a command for each application, which share all that is not of their data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.evaluate.settings import Comparison, FaceConditions, RandomSplits
+from visionnmf.apps.evaluate.settings import Comparison, DetectorConditions, FaceConditions, RandomSplits
 from visionnmf.apps.faces.settings import FaceReading
+from visionnmf.apps.masquerade.settings import SessionCutting
+from visionnmf.apps.settings import Option
 
 from .console import is_quiet, say
-from .input_paths import check_exists
+from .input_paths import check_exists, expanded
+from .options import one_of
 from .records import with_records
 from .run import Run, running
 
@@ -29,6 +32,7 @@ def _evaluate() -> None:
     \b
     Examples:
       visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
+      visionnmf evaluate masquerade histories/* --methods all
     """
 
 
@@ -86,3 +90,40 @@ def faces(
             comparison,
             lambda: application.study(source, comparison, splits=splits, conditions=conditions, reading=reading),
         )
+
+
+@command.command("masquerade")
+@with_records
+def masquerade(
+    histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
+    comparison: Comparison,
+    splits: RandomSplits,
+    conditions: DetectorConditions,
+    cutting: SessionCutting,
+    format_: Annotated[str, Option(one_of(("auto", *choices.LOG_FORMATS)))] = "auto",
+) -> None:
+    """Compare detectors of masqueraders by the later sessions of each user against those of the others.
+
+    A split is a random draw of the others' sessions; there is one by default.
+
+    \b
+    Methods (default: scorer):
+      scorer              the default of masquerade train
+      nmf                 masquerade train --method nmf
+      mex-perera          the paper's NMF of weighted counts, with distance 1 for a session of unseen commands
+      mex-perera-literal  the same with distance 0, as its formula has it
+      wang                NMF of frequencies
+      ecm                 eigen co-occurrence matrices
+      naive-bayes         multinomial naive Bayes of one class
+
+    \b
+    Examples:
+      visionnmf evaluate masquerade histories/*
+      visionnmf evaluate masquerade histories/* --methods all --plots --out results --jobs 4
+    """
+    with running() as run:
+        check_exists(*histories)
+        from visionnmf.apps.evaluate import masquerade as application
+
+        options = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
+        _compare(run, "histories", comparison, lambda: application.study(expanded(histories), comparison, **options))

@@ -1,6 +1,7 @@
 from .harness import Evaluation as Evaluation, Study as Study, evaluate as evaluate
 from .settings import (
     Comparison as Comparison,
+    DetectorConditions as DetectorConditions,
     FaceConditions as FaceConditions,
     RandomSplits as RandomSplits,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from visionnmf import choices
+from visionnmf.apps.masquerade.settings import FalseAlarmRate
 from visionnmf.apps.settings import Option, Seed, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
@@ -125,3 +126,16 @@ class FaceConditions:
             check_some_of(kinds, "corruptions", CORRUPTIONS)
             for text in self.corruptions:
                 _check_severity(text)
+
+
+@settings
+class DetectorConditions:
+    """How detectors of masqueraders are trained."""
+
+    training_share: Annotated[float, Option("The share of each user's sessions used for training.", metavar="S")] = 0.5
+    false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
+
+    def check(self) -> None:
+        """Raise ParameterError for a share of all or nothing."""
+        if not 0 < self.training_share < 1:
+            raise ParameterError(f"training_share must be a number > 0 and < 1; got {self.training_share!r}")

@@ -1,8 +1,8 @@
-"""Made people, as arrays and as a folder."""
+"""Made people, as arrays and as a folder, and made users of a shell."""
 
 import numpy as np
 import pytest
-from helpers import made_faces
+from helpers import made_faces, make_chain, walk
 from PIL import Image
 
 from visionnmf.datasets import Faces
@@ -22,3 +22,16 @@ def folder(faces, tmp_path):
         for number, image in enumerate(faces.images[faces.labels == label]):
             Image.fromarray(image).save(place / name / f"{number}.png")
     return place
+
+
+@pytest.fixture(scope="module")
+def users():
+    """Five users: 40 sessions to train, 30 own and 30 of the other users to test."""
+    rng = np.random.default_rng(7)
+    chains = [make_chain(rng) for _ in range(5)]
+    own = [walk(chain, rng, 70) for chain in chains]
+    made = []
+    for u in range(5):
+        others = [s for v in range(5) if v != u for s in own[v][40:48]][:30]
+        made.append((own[u][:40], own[u][40:], others))
+    return made

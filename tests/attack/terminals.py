@@ -163,7 +163,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
     commands = {
         ".png": pictures,
         ".npy": tables,
-        ".log": [*logs, ["masquerade", "evaluate", file, file]],
+        ".log": [*logs, ["evaluate", "masquerade", file, file]],
         ".csv": tables,
         ".mp4": [["background", file, "--out", out], ["help", file]],
     }

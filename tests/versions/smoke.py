@@ -171,7 +171,7 @@ COMMANDS = {
     "annotate evaluate": ["annotate evaluate words.npz photos --labels words.csv"],
     "masquerade train": ["masquerade train ada.history ben.history --model users.npz --size 50"],
     "masquerade score": ["masquerade score users.npz ada.history"],
-    "masquerade evaluate": ["masquerade evaluate ada.history ben.history --size 50"],
+    "evaluate masquerade": ["evaluate masquerade ada.history ben.history --size 50"],
     "multiview fit": ["multiview fit left.csv right.csv --model views.npz --rank 6"],
     "multiview transform": ["multiview transform views.npz left=left.csv --codes codes.csv"],
     "multiview impute": ["multiview impute views.npz left=left.csv --out filled"],

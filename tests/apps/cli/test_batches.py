@@ -145,7 +145,7 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
         ("features", "none", "--out", "f.npz"),
         ("masquerade", "train", "none", "--model", "m.npz"),
         ("masquerade", "score", "none.npz", "none"),
-        ("masquerade", "evaluate", "none"),
+        ("evaluate", "masquerade", "none"),
         ("annotate", "predict", "none.npz", "a.jpg"),
     ],
 )

@@ -356,9 +356,9 @@ def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
 
 
 def test_masquerade_evaluate(histories):
-    result = run("masquerade", "evaluate", *histories.values(), "--json")
+    result = run("evaluate", "masquerade", *histories.values(), "--json")
     assert result.exit_code == 0 and json.loads(result.stdout)
-    partly = run("masquerade", "evaluate", *histories.values(), histories["ann"].with_name("none.log"))
+    partly = run("evaluate", "masquerade", *histories.values(), histories["ann"].with_name("none.log"))
     assert partly.exit_code == 1 and "none.log" in partly.stdout
 
 
@@ -369,7 +369,6 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
         ("score", broken, histories["ann"]),
         ("score", tmp_path / "none.npz", histories["ann"]),
         ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
-        ("evaluate", histories["ann"]),
     ):
         result = run("masquerade", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr
