@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.evaluate.settings import Comparison, DetectorConditions, FaceConditions, RandomSplits
+from visionnmf.apps.evaluate.settings import (
+    Comparison,
+    DetectorConditions,
+    FaceConditions,
+    Labels,
+    RandomSplits,
+    ViewConditions,
+)
 from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.masquerade.settings import SessionCutting
 from visionnmf.apps.settings import Option
 
 from .console import is_quiet, say
 from .input_paths import check_exists, expanded
+from .multiview import Key, Sources
 from .options import one_of
 from .records import with_records
 from .run import Run, running
@@ -33,6 +41,7 @@ def _evaluate() -> None:
     Examples:
       visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
       visionnmf evaluate masquerade histories/* --methods all
+      visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
     """
 
 
@@ -127,3 +136,50 @@ def masquerade(
 
         options = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
         _compare(run, "histories", comparison, lambda: application.study(expanded(histories), comparison, **options))
+
+
+@command.command("multiview")
+@with_records
+def multiview(
+    views: Sources,
+    labels: Labels,
+    comparison: Comparison,
+    splits: RandomSplits,
+    conditions: ViewConditions,
+    key: Key = None,
+) -> None:
+    """Compare methods for several views on random splits of labelled samples, by default three.
+
+    The scores are the accuracy of a linear support vector machine on new samples (average precision for words), and the
+    accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for MultiviewNMF
+    the views as well. Of several ranks, each split takes the one with the best accuracy in cross-validation.
+
+    The default takes two to three minutes of one processor for 400 samples of two views with 300 features together.
+
+    \b
+    Methods (default: multiview, joint, pca, concatenation):
+      multiview             MultiviewNMF
+      multiview-constraint  its constraint form (equation 40 of Guan et al. 2012)
+      multiview-frobenius   MultiviewNMF by least squares
+      eucnmf-gs             NMF with group sparsity (Kim et al. 2012, equation 64 of Guan et al. 2012)
+      flss                  factorised latent spaces with structured sparsity (Jia et al. 2010)
+      manhattan             Manhattan NMF of the views side by side
+      frobenius             least-squares NMF of the views side by side
+      joint                 scikit-learn's NMF of the views side by side
+      pca                   PCA of the views side by side
+      concatenation         the views themselves
+
+    \b
+    Conditions:
+      clean, salt-and-pepper, view-corrupted (one view of a third of the samples is noise),
+      view-missing (each view in turn, at test), train-missing (30 % of the views)
+
+    \b
+    Example:
+      visionnmf evaluate multiview mv.npz --conditions clean,view-missing --out results
+    """
+    with running() as run:
+        from visionnmf.apps.evaluate import multiview as application
+
+        options = {"splits": splits, "conditions": conditions, "labels": labels, "key": key}
+        _compare(run, views[0], comparison, lambda: application.study(views, comparison, **options))

@@ -3,5 +3,7 @@ from .settings import (
     Comparison as Comparison,
     DetectorConditions as DetectorConditions,
     FaceConditions as FaceConditions,
+    Labels as Labels,
     RandomSplits as RandomSplits,
+    ViewConditions as ViewConditions,
 )

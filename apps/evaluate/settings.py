@@ -9,8 +9,11 @@ from typing import Annotated
 
 from visionnmf import choices
 from visionnmf.apps.masquerade.settings import FalseAlarmRate
-from visionnmf.apps.settings import Option, Seed, comma_separated, settings
+from visionnmf.apps.settings import Option, Seed, comma_separated, comma_separated_numbers, settings
 from visionnmf.exceptions import ParameterError
+
+# What is done to the samples of several views.
+VIEW_CONDITIONS = ("clean", "salt-and-pepper", "view-corrupted", "view-missing", "train-missing")
 
 MOST_RANKS = 1000
 
@@ -139,3 +142,42 @@ class DetectorConditions:
         """Raise ParameterError for a share of all or nothing."""
         if not 0 < self.training_share < 1:
             raise ParameterError(f"training_share must be a number > 0 and < 1; got {self.training_share!r}")
+
+
+@settings
+class Labels:
+    """Where the classes or words of the samples are."""
+
+    labels: Annotated[
+        str | None,
+        Option(
+            "File with one label in each line, or words separated by semicolons. If left out, labels are those in the "
+            "file of the views.",
+            metavar="FILE",
+        ),
+    ] = None
+    column: Annotated[str | None, Option("Column of the labels in a .csv file.")] = None
+
+
+@settings
+class ViewConditions:
+    """With which ranks, and under which conditions, methods for several views are compared."""
+
+    ranks: Annotated[
+        tuple[int, ...], Option("Numbers of components, separated by commas.", parse=comma_separated_numbers)
+    ] = (20, 40, 60)
+    conditions: Annotated[
+        tuple[str, ...], Option("Conditions, separated by commas; see above.", parse=comma_separated)
+    ] = ("clean",)
+    prepare: Annotated[str, Option("What is done to each view first.", choices=choices.VIEW_PREPARATIONS)] = "auto"
+    test_share: Annotated[float, Option("Share of the samples that are tested.", low=0.01, high=0.99)] = 0.5
+
+    def check(self) -> None:
+        """Raise ParameterError for names that are not known and for empty lists."""
+        from visionnmf._checks import check_count
+
+        if not self.ranks:
+            raise ParameterError("ranks must not be empty; got ()")
+        check_some_of(self.conditions, "conditions", VIEW_CONDITIONS)
+        for rank in self.ranks:
+            check_count(rank, "ranks")

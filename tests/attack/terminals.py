@@ -157,7 +157,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
     ]
     logs = [["masquerade", "train", file, "--model", model], ["masquerade", "score", users, file]]
     tables = [
-        *(["multiview", "fit", file, "--rank", "2", "--model", model], ["multiview", "evaluate", file, file]),
+        *(["multiview", "fit", file, "--rank", "2", "--model", model], ["evaluate", "multiview", file, file]),
         *(["multiview", "transform", views, file, "--codes", f"{out}.csv"], ["multiview", "impute", views, file]),
     ]
     commands = {

@@ -175,8 +175,8 @@ COMMANDS = {
     "multiview fit": ["multiview fit left.csv right.csv --model views.npz --rank 6"],
     "multiview transform": ["multiview transform views.npz left=left.csv --codes codes.csv"],
     "multiview impute": ["multiview impute views.npz left=left.csv --out filled"],
-    "multiview evaluate": [
-        "multiview evaluate left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
+    "evaluate multiview": [
+        "evaluate multiview left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
     ],
     "features": ["features photos --kind gist,lab --out features.npz"],
     "reproduce": ["reproduce conservative/starts --quick --out papers"],
