@@ -1,5 +1,4 @@
 from .baselines import make_separator as make_separator
-from .evaluation import BackgroundScoresReport as BackgroundScoresReport, evaluate as evaluate
 from .frame_arrays import Separated as Separated
 from .live import LiveCallbacks as LiveCallbacks, follow_source as follow_source
 from .model.estimator import BackgroundModel as BackgroundModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,7 @@ from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.masquerade.settings import SessionCutting
 from visionnmf.apps.settings import Option
 
+from .annotation import Labels as Words, Model
 from .console import is_quiet, say
 from .input_paths import check_exists, expanded
 from .multiview import Key, Sources
@@ -39,7 +41,10 @@ def _evaluate() -> None:
 
     \b
     Examples:
+      visionnmf evaluate segment --images photographs --truth segmentations
+      visionnmf evaluate background clips/
       visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
+      visionnmf evaluate annotate words.npz others/ --labels words.csv
       visionnmf evaluate masquerade histories/* --methods all
       visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
     """
@@ -50,11 +55,80 @@ def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], 
     from visionnmf.apps.evaluate import evaluate
 
     made = study()
-    if len(made.jobs) > 1 and not is_quiet():
+    if len(made.jobs) > 2 and not is_quiet():
         say(f"{len(made.jobs)} jobs; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)
     run.report(report)
+
+
+@command.command("segment")
+@with_records
+def segment(
+    images: Annotated[Path, Option("Folder of images.", metavar="DIR")],
+    truth: Annotated[
+        Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
+    ],
+    comparison: Comparison,
+    boundaries: Annotated[
+        bool, Option("Also match boundaries, which takes seconds for each image and method.")
+    ] = False,
+) -> None:
+    """Compare methods of segmentation on images that people segmented.
+
+    The table has covering, probabilistic Rand index and variation of information at the best scale for all images and
+    at the best scale of each (ois), and with --boundaries also precision, recall and F of the boundaries.
+
+    \b
+    Methods (default: all; visionnmf is our tree of regions, cut at each scale):
+      nmf           visionnmf segment --method nmf
+      felzenszwalb  Felzenszwalb and Huttenlocher 2004
+      slic+ncut     normalised cuts of SLIC superpixels
+      k-means       k-means of colour and place
+      spectral      spectral clustering of superpixels
+      quickshift    Vedaldi and Soatto 2008
+      whole         the whole picture as one segment
+
+    \b
+    Example:
+      visionnmf evaluate segment --images photographs --truth segmentations --methods visionnmf,nmf --out out
+    """
+    with running() as run:
+        check_exists(images)
+        check_exists(truth)
+        from visionnmf.apps.evaluate import segment as application
+
+        _compare(
+            run, str(images), comparison, lambda: application.study(images, truth, comparison, boundaries=boundaries)
+        )
+
+
+@command.command("background")
+@with_records
+def background(
+    clips: Annotated[
+        list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
+    ],
+    comparison: Comparison,
+    masks: Annotated[bool, Option("Also write the masks, as the tools of CDnet expect them.")] = False,
+) -> None:
+    """Compare methods of background and foreground on clips with true masks.
+
+    The table has CDnet's seven metrics, errors of the background where the true one is known, processor time, frames
+    per second and memory, for each method and for the temporal median, MOG2 and KNN.
+
+    \b
+    Methods (default: ours):
+      ours, mahnmf, rpca, godec; median, mog2 and knn are always compared
+
+    \b
+    Example:
+      visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
+    """
+    with running() as run:
+        from visionnmf.apps.evaluate import background as application
+
+        _compare(run, "clips", comparison, lambda: application.study(clips, comparison, masks=masks))
 
 
 @command.command("faces")
@@ -99,6 +173,34 @@ def faces(
             comparison,
             lambda: application.study(source, comparison, splits=splits, conditions=conditions, reading=reading),
         )
+
+
+@command.command("annotate")
+@with_records
+def annotate(
+    model: Model,
+    source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
+    comparison: Comparison,
+    labels: Words = None,
+    top: Annotated[int, Option("Words that each image gets.", metavar="K", low=1)] = choices.ANNOTATION_WORDS,
+) -> None:
+    """Compare the words of a model, and the most frequent words, with those that images have.
+
+    AC, RC and NS are accuracy, recall and normalised score of images; precision, recall, F1, N+ and mAP are means over
+    words. N+ is the number of words that were given rightly at least once.
+
+    \b
+    Example:
+      visionnmf evaluate annotate words.npz others/ --labels words.csv
+    """
+    with running() as run:
+        from visionnmf.apps import annotation
+        from visionnmf.apps.evaluate import annotate as application
+
+        known = annotation.load(model)
+        with run.progress(source, rate_of="images") as progress:
+            made = application.study(known, source, comparison, labels=labels, top=top, progress=progress)
+        _compare(run, source, comparison, lambda: made)
 
 
 @command.command("masquerade")

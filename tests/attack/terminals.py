@@ -152,7 +152,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
         *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
         *(["faces", "train", folder, "--model", model], ["evaluate", "faces", folder, "--out", out]),
         *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),
-        ["annotate", "evaluate", words, folder],
+        ["evaluate", "annotate", words, folder],
         ["annotate", "train", folder, "--model", model],
     ]
     logs = [["masquerade", "train", file, "--model", model], ["masquerade", "score", users, file]]

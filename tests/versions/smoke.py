@@ -156,10 +156,10 @@ def make_inputs() -> None:
 
 
 COMMANDS = {
-    "segment images": ["segment photos/coffee0.jpg --out out"],
-    "segment evaluate": ["segment evaluate --images few --truth truth --methods visionnmf --out seg"],
-    "background videos": [f"background {name} --out {name[2:]} --events objects" for name in VIDEOS],
-    "background evaluate": ["background evaluate clip --out bg"],
+    "segment": ["segment photos/coffee0.jpg --out out"],
+    "evaluate segment": ["evaluate segment --images few --truth truth --methods visionnmf --out seg"],
+    "background": [f"background {name} --out {name[2:]} --events objects" for name in VIDEOS],
+    "evaluate background": ["evaluate background clip --out bg"],
     "faces train": ["faces train people --model people.npz --rank 8"],
     "faces identify": ["faces identify people.npz people/p1/2.png"],
     "faces add": ["faces add people.npz people/p1/2.png people/p1/3.png --name eve --model more.npz"],
@@ -168,7 +168,7 @@ COMMANDS = {
     "evaluate faces": ["evaluate faces people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
     "annotate train": ["annotate train photos --labels words.csv --model words.npz"],
     "annotate predict": ["annotate predict words.npz photos/coffee1.jpg"],
-    "annotate evaluate": ["annotate evaluate words.npz photos --labels words.csv"],
+    "evaluate annotate": ["evaluate annotate words.npz photos --labels words.csv"],
     "masquerade train": ["masquerade train ada.history ben.history --model users.npz --size 50"],
     "masquerade score": ["masquerade score users.npz ada.history"],
     "evaluate masquerade": ["evaluate masquerade ada.history ben.history --size 50"],

@@ -136,7 +136,7 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
         ("segment", "rtsp://camera/1", "-"),
         ("segment", "nothere.jpg", "*.nothing"),
         ("segment", "nowhere/", "--recursive"),
-        ("segment", "evaluate", "--images", "none", "--truth", "none"),
+        ("evaluate", "segment", "--images", "none", "--truth", "none"),
         ("faces", "train", "none", "--model", "m.npz"),
         ("faces", "identify", "none.npz", "a.jpg"),
         ("faces", "cluster", "none"),

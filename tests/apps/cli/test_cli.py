@@ -177,7 +177,7 @@ def test_bad_usage_is_exit_code_2(arguments, word):
 def test_usage_lines_name_what_a_user_types():
     assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
     assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
-    assert run("segment", "evaluate", "--help").stdout.startswith("Usage: visionnmf segment evaluate [OPTIONS]\n")
+    assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
     assert run("masquerade", "score", "--help").stdout.startswith(
         "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n"
     )

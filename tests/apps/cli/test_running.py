@@ -235,11 +235,6 @@ def test_no_message_of_the_library_speaks_of_options():
                 assert not found, f"{path}: {found}"
 
 
-@pytest.mark.parametrize("command", ["background", "segment"])
-def test_help_of_a_command_that_need_not_be_named_tells_of_the_others(command):
-    assert f"visionnmf {command} evaluate --help" in run_command(command, "--help").stdout
-
-
 def test_a_log_without_commands_cannot_be_used(tmp_path):
     good, junk, model = tmp_path / "ann.log", tmp_path / "junk.log", tmp_path / "m.npz"
     good.write_text("ls\ncd\n" * 300)
