@@ -26,7 +26,7 @@ LIVE_TIMEOUT = 10.0  # seconds that an address may say nothing
 LIVE_PATIENCE = 60.0  # seconds in which a lost source is looked for
 MASK_FORMATS = ("ffv1", "h264", "png")
 OVERLAY_ALPHA = 0.5  # share of the colour
-BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn")
+BACKGROUND_METHODS = ("ours", "mahnmf")
 
 # visionnmf masquerade
 SESSION_SIZE = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -236,7 +236,7 @@ def masquerade(
         check_exists(*histories)
         from visionnmf.apps.evaluate import masquerade as application
 
-        options = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
+        options: dict[str, Any] = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
         _compare(run, "histories", comparison, lambda: application.study(expanded(histories), comparison, **options))
 
 
@@ -283,5 +283,5 @@ def multiview(
     with running() as run:
         from visionnmf.apps.evaluate import multiview as application
 
-        options = {"splits": splits, "conditions": conditions, "labels": labels, "key": key}
+        options: dict[str, Any] = {"splits": splits, "conditions": conditions, "labels": labels, "key": key}
         _compare(run, views[0], comparison, lambda: application.study(views, comparison, **options))

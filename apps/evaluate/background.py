@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf.apps.background import make_separator
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
@@ -24,6 +23,7 @@ from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedErr
 from visionnmf.io import output_folder, read_image, takes_files, to_grey8, write_image
 from visionnmf.io.inputs import read_text
 
+from .background_baselines import METHODS
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison
 
@@ -58,7 +58,7 @@ def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks:
     """
     if masks and comparison.out is None:
         raise ParameterError("out must be given with masks; got None")
-    chosen = chosen_methods(comparison, choices.BACKGROUND_METHODS, ("ours",))
+    chosen = chosen_methods(comparison, tuple(METHODS), ("ours",))
     methods = list(dict.fromkeys([*chosen, *BASELINES]))
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
     folder = str(comparison.out) if masks else None
@@ -106,7 +106,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     aside = _TimeNotCounted()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()  # memory of the process before the work, in KiB
     start, began = time.process_time(), time.perf_counter()
-    separator = make_separator(method).fit(aside.around(clip.frames()))
+    separator = METHODS[method]().fit(aside.around(clip.frames()))
     counts = Confusion()
     with closing(separator.apply(aside.around(clip.frames()))) as parts:
         for part in parts:

@@ -118,13 +118,17 @@ class Task(NamedTuple):
     n_own: int
 
 
-def _tasks(sessions: Mapping[str, list[Symbols]], skipped: list[str], training_share: float, seed: int) -> list[Task]:
+def _tasks(
+    sessions: Mapping[str, Sequence[Symbols]], skipped: list[str], training_share: float, seed: int
+) -> list[Task]:
     """Return each user's task: first sessions to train, then later ones and random intruders of others to test.
 
     Users with too few sessions are left out. UnreadableError is raised if fewer than two remain; it repeats what was
     `skipped`.
     """
-    split: dict[str, tuple[list[Symbols], list[Symbols]]] = {}  # each user's sessions to train on, and to test on
+    split: dict[
+        str, tuple[Sequence[Symbols], Sequence[Symbols]]
+    ] = {}  # each user's sessions to train on, and to test on
     for name, own in sessions.items():
         if len(own) >= MIN_SESSIONS:
             n = min(max(1, round(training_share * len(own))), len(own) - 1)

@@ -11,9 +11,8 @@ from scipy.ndimage import convolve
 from scipy.signal import convolve2d
 from skimage.metrics import structural_similarity
 
-from visionnmf.apps.background import make_separator
 from visionnmf.apps.evaluate import Comparison, background as evaluation, evaluate
-from visionnmf.apps.evaluate.background import Confusion, find_clips, read_clip
+from visionnmf.apps.evaluate.background import METHODS, Confusion, find_clips, read_clip
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 from visionnmf.io import read_image, write_image
@@ -148,7 +147,7 @@ def test_a_data_set_is_scored(data, tmp_path):
     means = {line["method"]: line for line in report.table}
     two = [rows[clip, "median"]["f_measure"] for clip in ("one", "two")]
     assert means["median"]["f_measure"] == pytest.approx(np.mean(two)) == means["median"]["f_of_categories"]
-    expected = evaluation.background_errors(make_separator("median").fit(made.frames).background_, made.background)
+    expected = evaluation.background_errors(METHODS["median"]().fit(made.frames).background_, made.background)
     assert {name: means["median"][name] for name in expected} == pytest.approx(expected)
     assert expected["age"] < 3
     with (tmp_path / "results.csv").open() as file:
