@@ -5,6 +5,7 @@
 :mod:`visionnmf.apps.background`       video background model and foreground masks
 :mod:`visionnmf.apps.faces`            recognition and clustering of faces, shadow removal
 :mod:`visionnmf.apps.masquerade`       anomaly scores of command sessions
+:mod:`visionnmf.apps.evaluate`         comparisons of methods, and the baselines
 :mod:`visionnmf.apps.cli`              the command line
 =====================================  ==========================================================
 """
@@ -51,7 +52,7 @@ def on_cluster(scheduler: str) -> Iterator[None]:
     --------
     >>> from visionnmf.apps import on_cluster
     >>> with on_cluster("tcp://127.0.0.1:8786"):
-    ...     pass  # for example visionnmf.apps.segmentation.evaluate("images", "truth")
+    ...     pass  # for example visionnmf.apps.segmentation.process_image("photo.jpg")
     """
     before = _scheduler.set(scheduler)
     try:

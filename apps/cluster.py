@@ -195,7 +195,9 @@ class _Workers(Executor):
 
 def _files_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """Return the files and folders that exist here among the arguments of a function of `io.takes_files`."""
-    takes_files = getattr(getattr(function, "func", function), "takes_files", False)  # `func`: of a partial function
+    # a partial function calls its `func`, and that of a runner of jobs calls the first bound argument
+    called = [getattr(function, "func", function), *getattr(function, "args", ())[:1]]
+    takes_files = any(getattr(one, "takes_files", False) for one in called)
     return list(filter(os.path.lexists, _texts([args, kwargs]))) if takes_files else []
 
 

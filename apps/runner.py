@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._progress import Steps
-from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, UnreadableError
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, UnreadableError, VisionNMFError
 from visionnmf.io import check_outputs, output_file, output_folder, write_csv
 from visionnmf.io.inputs import read_text
 
@@ -26,6 +27,8 @@ from .cluster import LostJobError
 from .pool import open_pool
 
 RESULTS = "results.csv"
+# What a job's data or method may cause; other errors are faults of ours and end the run.
+FAILURES = (VisionNMFError, OSError, MemoryError, ValueError, ArithmeticError)
 
 T = TypeVar("T")
 Rows = list[dict[str, Any]]
@@ -54,6 +57,7 @@ def run_jobs(
     force: bool = False,
     progress: Steps | None = None,
     also: Sequence[str] = (),
+    problems: list[str] | None = None,
 ) -> Rows:
     """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.
 
@@ -61,27 +65,44 @@ def run_jobs(
     and the rows of each job, ``jobs/NAME.json``; `also` names further files that the caller will write there. Rows of
     an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or file of
     `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError. `jobs` has the arguments of
-    each job by its name.
+    each job by its name. With a list `problems`, a job that fails adds a sentence to it and has no rows, and the others
+    go on; without one, its error is raised.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
+    failed: dict[str, str] = {}  # a sentence for each job that failed
 
-    def keep(name: str, rows: Rows) -> None:
-        """Keep the rows of a job that has ended in `found`, and with the `key` of the settings in its file."""
-        found[name] = rows
-        if folder is not None:
-            with output_file(folder / f"{name}.json", force=True) as temporary:
-                temporary.write_text(json.dumps({"key": key, "rows": rows}), "utf-8")
+    def keep(name: str, result: Rows | str) -> None:
+        """Keep the rows of a job that has ended, also with the `key` in its file, or the sentence why it failed."""
+        if isinstance(result, str):
+            failed[name] = result
+        else:
+            found[name] = result
+            if folder is not None:
+                with output_file(folder / f"{name}.json", force=True) as temporary:
+                    temporary.write_text(json.dumps({"key": key, "rows": result}), "utf-8")
         if progress is not None:
-            progress(len(found), len(jobs))
+            progress(len(found) + len(failed), len(jobs))
 
     left = {name: arguments for name, arguments in jobs.items() if name not in found}
-    run_parallel(left, work, processes, keep)
-    rows = [row for name in jobs for row in found[name]]
+    if problems is None:
+        run_parallel(left, work, processes, keep)
+    else:
+        run_parallel(left, partial(_attempt, work), processes, keep, lost=str)
+        problems += [failed[name] for name in jobs if name in failed]
+    rows = [row for name in jobs for row in found.get(name, ())]
     if out is not None:
         table = [columns, *([row[column] for column in columns] for row in rows)]
         write_csv(Path(out) / RESULTS, table, force=True)
     return rows
+
+
+def _attempt(work: Callable[..., Rows], *arguments: Any) -> Rows | str:
+    """Return the rows of a job, or a sentence that says why its data or its method failed."""
+    try:
+        return work(*arguments)
+    except FAILURES as error:
+        return str(error) if isinstance(error, VisionNMFError) else f"{type(error).__name__}: {error}"
 
 
 def _all_kept(

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.decomposition import NMF as JointNMF
 
 from visionnmf import MultiviewNMF
-from visionnmf.apps.multiview import Comparison
-from visionnmf.apps.multiview.compared_methods import SideBySide
-from visionnmf.apps.multiview.evaluation import evaluate_views, split_samples
+from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
+from visionnmf.apps.evaluate.multiview import split_samples, study_of
+from visionnmf.apps.evaluate.view_methods import SideBySide
 from visionnmf.apps.multiview.view_model import Preparation
 
 __all__ = ["print_bar", "print_missing_times", "print_times"]
@@ -36,10 +36,12 @@ def print_bar(names: Sequence[str], rank: int, splits: int, out: str | None, job
 
         def scores(method: str, condition: str, some: Mapping[str, Array], name: str = name, y: Array = labels) -> Any:
             """Return the accuracy in % of each split by the missing view."""
-            comparison = Comparison(methods=(method,), ranks=(rank,), n_splits=splits, conditions=(condition,))
             place = None if out is None else Path(out) / "-".join((name, method, condition, *some))
+            comparison = Comparison(methods=(method,), out=place, jobs=jobs)
+            conditions = ViewConditions(ranks=(rank,), conditions=(condition,))
+            study = study_of(some, y, comparison, splits=RandomSplits(splits=splits), conditions=conditions)
             found: dict[str, dict[int, float]] = {}
-            for row in evaluate_views(some, y, comparison, out=place, jobs=jobs):
+            for row in evaluate(study, comparison).rows:
                 found.setdefault(row["missing"], {})[int(row["split"])] = 100 * row["accuracy"]
             return {missing: np.array([own[split] for split in range(splits)]) for missing, own in found.items()}
 

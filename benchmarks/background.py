@@ -36,8 +36,8 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, tuning
-from visionnmf.apps.background.evaluation import Confusion
 from visionnmf.apps.background.model.mask import median_mask
+from visionnmf.apps.evaluate.background import Confusion
 from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
 
 Frames = NDArray[np.uint8]
@@ -50,7 +50,7 @@ CHOSEN_ON = (
     "wallflower_wavingtrees",
     "wallflower_bootstrap",
 )
-# What the published table has; `visionnmf background evaluate` scores the ones that came later, too.
+# What the published table has; `visionnmf evaluate background` scores the ones that came later, too.
 LATER = (
     "sbi_caviar2", "sbi_candela", "sbi_highwayii", "sbi_peopleandfoliage", "sbi_snellen",
     "ucsd_boats", "ucsd_bottle", "ucsd_ocean",

@@ -25,9 +25,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from visionnmf import NMF, MultiviewNMF
+from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.apps.multiview import Preparation, ViewClassifier
 from visionnmf.apps.reproduce.masquerade import load_sea, sea_scores
 from visionnmf.apps.segmentation import segment

@@ -22,9 +22,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
+from visionnmf.apps.evaluate import FaceConditions
+from visionnmf.apps.evaluate.faces import FaceSplit, make_split
+from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual
-from visionnmf.apps.faces.evaluation import FaceSplit, make_split
 
 CONDITIONS = ("none", "occlusion:12", "salt_and_pepper:0.3", "gaussian:40")
 SPLITS = 3
@@ -46,7 +47,7 @@ class Crc(ClassResidual):
 def peers(name: str = "ORL", splits: int = 0) -> None:
     """Print the accuracies on clean test images, and on test images that are corrupted like the training images."""
     faces = load(name)
-    plan = FaceEvaluation(both=True, most_test=10 if name in FILES else OBJECTS_TESTED, random_state=0)
+    plan = FaceConditions(both=True, most_test=10 if name in FILES else OBJECTS_TESTED)
     for condition in CONDITIONS:
         if name == "DIGITS" and condition.startswith("occlusion"):  # a block would cover all of a digit
             continue

@@ -39,11 +39,12 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, cluster_faces
+from visionnmf.apps.evaluate import FaceConditions
+from visionnmf.apps.evaluate.faces import make_split
+from visionnmf.apps.faces import FaceRecognizer, cluster_faces
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.clustering import whitened_codes
-from visionnmf.apps.faces.evaluation import make_split
 from visionnmf.apps.faces.reading import as_rows, read_probe
 from visionnmf.apps.reproduce.face_clusters import cluster_people
 from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
@@ -284,7 +285,7 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
             people = rng.permutation(np.unique(faces.labels))
             halves = [np.isin(faces.labels, half) for half in np.array_split(people, 2)]
             images, others = (replace(faces, images=faces.images[h], labels=faces.labels[h]) for h in halves)
-            task = make_split(images, text_of((kind, severity)), 0, FaceEvaluation(most_test=20, random_state=draw))
+            task = make_split(images, text_of((kind, severity)), 0, FaceConditions(most_test=20), draw)
             recognizer = FaceRecognizer(image_shape=task.image_shape, random_state=draw).fit(task.train, task.people)
             announced = 100 * recognizer.false_acceptance_rate_, 100 * recognizer.false_rejection_rate_
             limits = 100 * recognizer.rate_intervals_.ravel()
@@ -367,9 +368,9 @@ def occlusions(name: str = "ORL", splits: int = 0) -> None:
     heads = [*OCCLUSIONS, *(f"{kind} {severity}" for kind, severity in NOISES)]
     print(f"| {name} | {' | '.join(heads)} | ms of processor an image |" + "\n" + "| --- " * (len(heads) + 2) + "|")
     found: dict[str, list[list[float]]] = {"residual": [], "occluded": []}
-    plan = FaceEvaluation(most_test=6 if name == "YALEB" else 10, random_state=FIRST)
+    plan = FaceConditions(most_test=6 if name == "YALEB" else 10)
     for split in range(splits or SPLITS):
-        task = make_split(faces, "none", split, plan)
+        task = make_split(faces, "none", split, plan, FIRST)
         clean = (255 * task.tests["clean"]).round().astype(np.uint8).reshape(-1, *task.image_shape)
         probes = [clean] + [occluded(clean, kind, files, split) for kind in OCCLUSIONS[1:]]
         probes += [corrupt(clean, kind, severity, random_state=split) for kind, severity in NOISES]
@@ -413,8 +414,8 @@ def missing(name: str = "ORL", splits: int = 0) -> None:
         named: dict[str, list[float]] = {way: [] for way in ways}
         chosen = []
         for split in range(splits or SPLITS):
-            plan = FaceEvaluation(both=True, most_test=10, random_state=FIRST)
-            task = make_split(faces, text_of(condition), split, plan)
+            plan = FaceConditions(both=True, most_test=10)
+            task = make_split(faces, text_of(condition), split, plan, FIRST)
             for way in ways:
                 recognizer = FaceRecognizer(missing=way, image_shape=task.image_shape, random_state=split)
                 recognizer.fit(task.train, task.people)
@@ -478,11 +479,11 @@ def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
 
 
 def rpca(name: str = "ORL", splits: int = 0) -> None:
-    faces, plan = load(name), FaceEvaluation(random_state=FIRST)
+    faces, plan = load(name), FaceConditions()
     for condition in CONDITIONS:
         found = []
         for split in range(splits or SPLITS):
-            task = make_split(faces, text_of(condition), split, plan)
+            task = make_split(faces, text_of(condition), split, plan, FIRST)
             classifier = Nearest().fit(robust_pca(task.train), task.people)
             found.append(100 * (classifier.distances(task.tests["clean"]).argmin(axis=1) == task.answers).mean())
         print(f"{condition[0]} {condition[1]}: {np.mean(found):.1f} ± {np.std(found):.1f}")

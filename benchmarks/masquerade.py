@@ -22,8 +22,8 @@ import numpy as np
 from _machine import peak_memory_mb
 from _main import main
 
+from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
-from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.apps.masquerade.factor_profile import FactorProfile
 from visionnmf.apps.masquerade.profile import CountedSession, Profile
 from visionnmf.apps.reproduce.masquerade import SEA_METHODS, TRAINING, load_sea, score_user, sea_scores

@@ -31,10 +31,11 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, MultiviewNMF
-from visionnmf.apps.multiview import Comparison, read_views
+from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
+from visionnmf.apps.evaluate.multiview import learnable, split_samples, study_of
+from visionnmf.apps.evaluate.view_methods import METHODS as COMPARED
+from visionnmf.apps.multiview import read_views
 from visionnmf.apps.multiview.classification import fit_classifier
-from visionnmf.apps.multiview.compared_methods import METHODS as COMPARED
-from visionnmf.apps.multiview.evaluation import evaluate_views, learnable, split_samples, summarise
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views
@@ -97,23 +98,27 @@ def table(
         found = read_views([str(data_file(f"mv_{name}.npz"))])
         labels = np.asarray(found.labels)
         chosen = RANKS if ranks is None else tuple(int(rank) for rank in str(ranks).split(","))
-        comparison = Comparison(methods=methods, ranks=chosen, n_splits=int(splits or SPLITS), conditions=conditions)
         out = os.environ.get("OUT")
-        rows = evaluate_views(
-            found.views,
-            labels,
-            comparison,
+        comparison = Comparison(
+            methods=methods,
             out=None if out is None else Path(out) / name,
             jobs=int(os.environ.get("JOBS", "1")),
         )
-        for row in summarise(rows):
+        count = int(splits or SPLITS)
+        study = study_of(
+            found.views,
+            labels,
+            comparison,
+            splits=RandomSplits(splits=count),
+            conditions=ViewConditions(ranks=chosen, conditions=conditions),
+        )
+        for row in evaluate(study, comparison).table:
             where = row["condition"] + (f", no {row['missing']}" if row["missing"] else "")
             figures = " | ".join(
-                f"{100 * row[key]:.1f}" for key in ("accuracy", "deviation", "cluster_accuracy", "nmi")
+                "" if row.get(key) is None else f"{100 * row[key]:.1f}"
+                for key in ("accuracy", "accuracy_deviation", "cluster_accuracy", "nmi")
             )
-            print(
-                f"| {name} | {where} | {row['method']} | {figures} | {row['rank']:.0f} | {row['splits']} |", flush=True
-            )
+            print(f"| {name} | {where} | {row['method']} | {figures} | {row['rank']:.0f} | {count} |", flush=True)
 
 
 def sets(names: str | None = None, *, splits: int | None = None, ranks: str | None = None) -> None:

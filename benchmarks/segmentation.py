@@ -4,7 +4,7 @@
     python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, partitions,
                                                       wrong, pairs, seconds, paper (MahNMF on 20 photographs)
 
-``visionnmf segment evaluate`` scores the other methods at their best scales. The borders and the scale
+``visionnmf evaluate segment`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
 best for these very photographs.
 """

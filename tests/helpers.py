@@ -53,15 +53,14 @@ def run_command(*arguments):
 
 
 def all_commands(group=None, before=""):
-    """Yield each command with its full name, from which the name of a group's default command is left out."""
+    """Yield each command with its full name."""
     group = group or get_command(app)
     for name in group.list_commands(None):
         command = group.get_command(None, name)
         if hasattr(command, "list_commands"):
             yield from all_commands(command, f"{before}{name} ")
         else:
-            is_default = name == getattr(group, "default", None)
-            yield before.rstrip() if is_default else f"{before}{name}", command
+            yield f"{before}{name}", command
 
 
 def squares(most, number):

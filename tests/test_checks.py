@@ -34,13 +34,13 @@ from visionnmf._checks import (
 )
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
+from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
 from visionnmf.apps.faces.discriminants import Discriminant
 from visionnmf.apps.faces.mixture import Mixture
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor

@@ -26,14 +26,13 @@ LIVE_TIMEOUT = 10.0  # seconds that an address may say nothing
 LIVE_PATIENCE = 60.0  # seconds in which a lost source is looked for
 MASK_FORMATS = ("ffv1", "h264", "png")
 OVERLAY_ALPHA = 0.5  # share of the colour
-BACKGROUND_METHODS = ("ours", "mahnmf", "rpca", "godec", "median", "mog2", "knn")
+BACKGROUND_METHODS = ("ours", "mahnmf")
 
 # visionnmf masquerade
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
-MASQUERADE_METHODS = ("scorer", "nmf", "mex-perera", "mex-perera-literal", "wang", "ecm", "naive-bayes")
 LOG_FORMATS = ("plain", "bash", "zsh", "fish", "numbered", "csv", "jsonl")
 
 RANDOM_STATE = 0
@@ -66,11 +65,6 @@ FACE_MISSING = ("none", "saturated", "blocks")
 FACE_MISSING_DEFAULT = "blocks"  # where there are no names to choose by
 FACE_MISSING_AUTO = "auto"  # where there are
 FACE_UNKNOWN_RATE = 0.05  # share of strangers who may pass
-FACE_METHODS = (
-    "recognizer", "occluded", "manhattan", "frobenius", "kullback-leibler", "pca", "raw", "lda", "crc",
-)  # fmt: skip
-FACE_SPLITS = 10
-FACE_TRAINING_IMAGES = 7  # a person, of an evaluation
 FACE_COMPONENTS = 100
 FACE_SIZE = 64  # pixels a side, of faces that were cut out
 

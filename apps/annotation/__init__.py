@@ -1,7 +1,7 @@
 """Words for photographs: learn from images that have words, and give words to others.
 
 :func:`train` learns from a folder or a table of features and writes a model. :func:`annotate` gives words with scores,
-and names the training images behind each word. :func:`evaluate` compares them with known words.
+and names the training images behind each word.
 :class:`ImageAnnotator` is the model itself, for arrays.
 
 Importing this package loads no numerical library; each name is loaded when it is first used.

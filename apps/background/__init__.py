@@ -3,10 +3,9 @@
 ==============================  ====================================================================
 :class:`BackgroundModel`        learn a background from frames (`fit`), separate frames by it (`apply`)
 :class:`OnlineBackgroundModel`  the same for a stream, frame by frame
-:func:`make_separator`          the same by another method, to compare with: robust PCA, GoDec, MOG2, ...
+:func:`make_separator`          the same by the method of the MahNMF paper, to compare with
 :func:`process_video`           read a video file; write background, masks and preview; return a report
 :func:`follow_source`           read any source of frames; write a mask for each frame as it comes
-:func:`evaluate`                compare methods on clips with true masks
 ==============================  ====================================================================
 
 The settings of :func:`process_video` and :func:`follow_source` are the records of :mod:`.settings`. Importing this

@@ -1,11 +1,10 @@
-from .baselines import make_separator as make_separator
-from .evaluation import BackgroundScoresReport as BackgroundScoresReport, evaluate as evaluate
 from .frame_arrays import Separated as Separated
 from .live import LiveCallbacks as LiveCallbacks, follow_source as follow_source
 from .model.estimator import BackgroundModel as BackgroundModel
 from .online.estimator import OnlineBackgroundModel as OnlineBackgroundModel
 from .pipeline import process_video as process_video
 from .reports import BackgroundReport as BackgroundReport, LiveReport as LiveReport, MaskStatistics as MaskStatistics
+from .separators import make_separator as make_separator
 from .settings import (
     EventSettings as EventSettings,
     LiveSettings as LiveSettings,

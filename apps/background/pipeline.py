@@ -25,7 +25,7 @@ from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettin
 from .sources import Timeline, counted, expected_frames, file_of, open_clip, recorded, timed, true_masks
 
 if TYPE_CHECKING:
-    from .baselines import Separator
+    from .separators import Separator
     from .sources import Clip
 
 __all__ = ["Job", "process_video"]
@@ -181,7 +181,7 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
 def _prepared_model(settings: ModelSettings) -> Separator:
     """Return a new model, not fitted, or the one that is read from the file `settings.reuse`."""
     if settings.method != choices.BACKGROUND_METHODS[0]:
-        from .baselines import make_separator  # loads all models of visionnmf
+        from .separators import make_separator  # loads all models of visionnmf
 
         return make_separator(settings.method, threshold=settings.threshold, random_state=settings.random_state)
     if settings.reuse is None:

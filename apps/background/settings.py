@@ -95,7 +95,7 @@ class ModelSettings:
     PANEL: ClassVar = "Advanced"
 
     method: Annotated[
-        str, Option("The default method, or one of the baselines.", choices=choices.BACKGROUND_METHODS)
+        str, Option("The default method, or the plain NMF of the MahNMF paper.", choices=choices.BACKGROUND_METHODS)
     ] = choices.BACKGROUND_METHODS[0]
     n_components: Annotated[
         int, Option("Maximum number of illumination components.", flag="--rank", metavar="N", low=1, high=20)
@@ -110,7 +110,7 @@ class ModelSettings:
     reuse: Annotated[Path | None, Option("Use a model that was kept instead of learning one.", metavar="MODEL")] = None
 
     def check(self) -> None:
-        """Refuse to keep or reuse the model of a baseline."""
+        """Refuse to keep or reuse the model of another method."""
         if self.method != choices.BACKGROUND_METHODS[0] and (self.keep_model or self.reuse is not None):
             raise ParameterError(f"method must be 'ours' where a model is kept or reused; got {self.method!r}")
 

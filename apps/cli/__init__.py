@@ -47,6 +47,7 @@ COMMANDS = {
     "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
     "multiview": _Entry("multiview", "Learn from several views of the same samples."),
     "features": _Entry("features", "Write a table of image features."),
+    "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
 }
 

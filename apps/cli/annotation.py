@@ -1,4 +1,4 @@
-"""``visionnmf annotate``: train, predict, evaluate."""
+"""``visionnmf annotate``: train, predict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from visionnmf import choices
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 from visionnmf.apps.settings import Option, comma_separated
 
@@ -29,7 +28,6 @@ def _annotate() -> None:
       visionnmf annotate train photos/ --labels words.csv --model words.npz
       visionnmf annotate train photos/ --model words.npz
       visionnmf annotate predict words.npz new/*.jpg --top 5
-      visionnmf annotate evaluate words.npz others/ --labels words.csv
     """
 
 
@@ -103,29 +101,4 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
         known = annotation.load(model)
         with run.progress(str(images[0]), rate_of="images") as progress:
             report = annotation.annotate(known, images, outputs=outputs, n_jobs=jobs, force=force, progress=progress)
-        run.report(report)
-
-
-@command.command("evaluate")
-def evaluate(
-    model: Model,
-    source: Annotated[str, typer.Argument(metavar="DIR", help="Images that were not used for training, or a table.")],
-    labels: Labels = None,
-    top: Annotated[int, Option("Words that each image gets.", metavar="K", low=1)] = choices.ANNOTATION_WORDS,
-    jobs: Jobs = 1,
-) -> None:
-    """Compare the words of a model with those that images have.
-
-    AC, RC and NS are accuracy, recall and normalised score of images; P, R, F1, N+ and mAP are means over words.
-
-    \b
-    Example:
-      visionnmf annotate evaluate words.npz others/ --labels words.csv
-    """
-    with running() as run:
-        from visionnmf.apps import annotation
-
-        known = annotation.load(model)
-        with run.progress(source, rate_of="images") as progress:
-            report = annotation.evaluate(known, source, labels=labels, top=top, n_jobs=jobs, progress=progress)
         run.report(report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -20,10 +19,10 @@ from visionnmf.apps.background.settings import (
     RegionSettings,
     VideoSettings,
 )
-from visionnmf.apps.settings import Option, comma_separated, settings
+from visionnmf.apps.settings import Option, settings
 
 from .input_paths import Input, results_folder
-from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Force, Jobs, one_of, with_default
+from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs
 from .records import flag_of, given_on_command_line, with_records
 from .run import Run, running
 from .signals import until_signal
@@ -47,23 +46,8 @@ class WorkSettings:
     debug: Debug = False
 
 
-command = typer.Typer(cls=with_default("videos"), rich_markup_mode=None)
-
-
-@command.callback()
-def _background() -> None:
-    """Separate background and foreground of videos; compare methods on clips with true masks.
-
-    \b
-    Examples:
-      visionnmf background video.mp4
-      visionnmf background evaluate clips/
-    """
-
-
-@command.command("videos")
 @with_records
-def separate_videos(
+def command(
     context: typer.Context,
     videos: Annotated[
         list[str],
@@ -93,7 +77,6 @@ def separate_videos(
       visionnmf background video.mp4 --events objects --min-area 0.002 --frame-table csv
       visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
       visionnmf background sample:surveillance --json
-      visionnmf background evaluate --help
     """
     # Options that would have no effect are refused, even with the value of their default.
     given = given_on_command_line(context)
@@ -177,37 +160,3 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     run.report(report)
     if options["outputs"].masks is None and report.frames:
         run.remark("  the masks were not kept; --masks png or --masks ffv1 keeps them")
-
-
-@command.command("evaluate")
-def evaluate_methods(
-    clips: Annotated[
-        list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
-    ],
-    methods: Annotated[
-        str, Option(f"Comma-separated: {one_of(choices.BACKGROUND_METHODS)}")
-    ] = choices.BACKGROUND_METHODS[0],
-    masks: Annotated[bool, Option("Also write the masks, as the tools of CDnet expect them.")] = False,
-    out: Annotated[Path | None, Option("Folder for results.csv; made if missing.", short="-o", metavar="DIR")] = None,
-    jobs: Jobs = 1,
-    force: Force = False,
-) -> None:
-    """Compare methods on clips with true masks; an interrupted run resumes.
-
-    Prints CDnet's seven metrics, errors of the background where the true one is known, processor time, frames per
-    second and memory, for each method and for the temporal median, MOG2 and KNN.
-
-    \b
-    Examples:
-      visionnmf background evaluate dataset2014/dataset --out scores
-      visionnmf background evaluate clip/ --methods ours,rpca --masks --out scores
-    """
-    if masks and out is None:
-        raise typer.BadParameter("--masks needs --out, the folder to write them to")
-    with running() as run, nullcontext() if out is None else results_folder(out):
-        from visionnmf.apps.background import evaluate
-
-        with run.steps("evaluation", "clips and methods") as progress:
-            options: dict[str, Any] = {"out": out, "masks": masks, "jobs": jobs, "force": force}
-            report = evaluate(clips, methods=comma_separated(methods), progress=progress, **options)
-        run.report(report)

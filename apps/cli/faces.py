@@ -1,4 +1,4 @@
-"""``visionnmf faces``: train, identify, add, cluster, shadows, evaluate."""
+"""``visionnmf faces``: train, identify, add, cluster, shadows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from visionnmf import choices
 from visionnmf.apps.faces.settings import (
     FaceClustering,
-    FaceEvaluation,
     FaceIdentification,
     FaceReading,
     FaceTraining,
@@ -22,7 +21,7 @@ from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, say
 from .input_paths import check_exists, make_folder
-from .options import Force, Out, Processes, Recursive, SkipExisting
+from .options import Force, Out, Recursive, SkipExisting
 from .records import with_records
 from .run import running
 
@@ -31,7 +30,7 @@ command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @command.callback()
 def _faces() -> None:
-    """Identify the people on images, also if the training images are corrupted; group faces; compare methods.
+    """Identify the people on images, also if the training images are corrupted; group faces.
 
     \b
     Examples:
@@ -40,7 +39,6 @@ def _faces() -> None:
       visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
       visionnmf faces cluster photographs/ --clusters 12
       visionnmf faces shadows ada/ --out results
-      visionnmf faces evaluate people/ --corruption salt_and_pepper:0.3
     """
 
 
@@ -217,44 +215,6 @@ def shadows(
         _make_folder_outside(out, source, "--out")
         with run.steps(source, "people") as progress:
             report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
-        run.report(report)
-
-
-@command.command("evaluate")
-@with_records
-def evaluate(
-    source: Faces,
-    evaluation: FaceEvaluation,
-    reading: FaceReading,
-    plots: Annotated[
-        bool, Option("Draw accuracy against rank, components, reconstructions (needs matplotlib).")
-    ] = False,
-    jobs: Processes = 1,
-    out: Out = Path("."),
-    force: Force = False,
-) -> None:
-    """Compare methods on random splits of a data set; an interrupted run continues where it stopped.
-
-    Kinds of corruption: occlusion (side of the block in pixels), salt_and_pepper and dead_lines (share), laplace and
-    gaussian (grey levels), poisson (photons per grey level). Methods: recognizer, manhattan, frobenius,
-    kullback-leibler, pca, raw, lda, crc and, if asked for, occluded (as train --rule occluded). Writes results.csv.
-
-    \b
-    Example:
-      visionnmf faces evaluate people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
-    """
-    with running() as run:
-        check_exists(source, known=choices.FACE_SETS)
-        from visionnmf.apps import faces
-
-        if plots:
-            _make_folder_outside(out, source, "--out")
-        else:
-            make_folder(out)
-        with run.steps(source, "splits") as progress:
-            report = faces.evaluate(
-                source, evaluation, reading=reading, out=out, jobs=jobs, plots=plots, force=force, progress=progress
-            )
         run.report(report)
 
 

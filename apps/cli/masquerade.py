@@ -1,4 +1,4 @@
-"""``visionnmf masquerade``: train, score, evaluate."""
+"""``visionnmf masquerade``: train, score."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visionnmf import choices
 from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
-    DetectorComparison,
     Judging,
     LogSource,
     ScorerSettings,
@@ -25,7 +23,7 @@ from visionnmf.apps.masquerade.settings import (
 from visionnmf.apps.settings import Option, settings
 
 from .input_paths import check_exists, expanded
-from .options import Force, Processes, one_of
+from .options import Force, Processes
 from .records import with_records
 from .run import Run, running
 from .signals import until_signal
@@ -40,13 +38,12 @@ command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @command.callback()
 def _masquerade() -> None:
-    """Find masqueraders in command logs: train on histories, score logs, evaluate.
+    """Find masqueraders in command logs: train on histories, score logs.
 
     \b
     Examples:
       visionnmf masquerade train histories/* --model users.npz
       visionnmf masquerade score users.npz today.log
-      visionnmf masquerade evaluate histories/*
     """
 
 
@@ -210,42 +207,3 @@ class _ResultPrinter:
         sessions = f"{n} session{'s' if n != 1 else ''}"
         users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
         self.run.remark(f"{sessions} of {users}: {counts}")
-
-
-@command.command("evaluate")
-@with_records
-def evaluate(
-    histories: Annotated[list[str], typer.Argument(metavar="HISTORY...", help="Logs of two users or more.")],
-    cutting: SessionCutting,
-    comparison: DetectorComparison,
-    format_: Annotated[str, Option(one_of(("auto", *choices.LOG_FORMATS)))] = "auto",
-    roc: Annotated[Path | None, Option("Draw the ROC curves (needs matplotlib).", metavar="P.png")] = None,
-    jobs: Processes = 1,
-    force: Force = False,
-) -> None:
-    """Find out how well users can be told apart here, by the later sessions of each against those of the others.
-
-    Methods: scorer (the default of train), nmf (train --method nmf), mex-perera and mex-perera-literal (the paper's NMF
-    of weighted counts), wang (NMF of frequencies), ecm (eigen co-occurrence matrices), naive-bayes.
-
-    \b
-    Examples:
-      visionnmf masquerade evaluate histories/*
-      visionnmf masquerade evaluate histories/* --methods all --roc roc.png --jobs 4
-    """
-    with running() as run:
-        check_exists(*histories)
-        from visionnmf.apps import masquerade
-
-        with run.steps("histories", "users") as progress:
-            report = masquerade.evaluate(
-                expanded(histories),
-                cutting=cutting,
-                format=format_,
-                comparison=comparison,
-                roc=roc,
-                n_jobs=jobs,
-                force=force,
-                progress=progress,
-            )
-        run.report(report)

@@ -1,4 +1,4 @@
-"""``visionnmf multiview``: fit, transform, impute, evaluate."""
+"""``visionnmf multiview``: fit, transform, impute."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from visionnmf.apps.multiview.settings import Comparison, Labels, ViewFit
+from visionnmf.apps.multiview.settings import ViewFit
 from visionnmf.apps.settings import Option
 
-from .console import is_quiet, say
-from .options import Force, Out, Processes
+from .options import Force, Out
 from .records import with_records
 from .run import running
-
-WORDS = ("method", "split", "condition")  # what an evaluation goes through
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,7 +26,6 @@ def _multiview() -> None:
       visionnmf multiview fit sounds.csv images.npy --model views.npz
       visionnmf multiview transform views.npz images=new.npy --codes codes.csv
       visionnmf multiview impute views.npz images=new.npy --out filled
-      visionnmf multiview evaluate sounds.csv images.npy --labels classes.txt --out results
     """
 
 
@@ -113,76 +109,3 @@ def impute(model: Model, views: Sources, out: Out = Path("."), key: Key = None, 
 
         # `key` names the column by which rows of the tables are matched
         run.report(multiview.impute_views(model, views, out, key=key, force=force))
-
-
-@command.command("evaluate")
-@with_records
-def evaluate(
-    views: Sources,
-    labels: Labels,
-    comparison: Comparison,
-    key: Key = None,
-    plot: Annotated[bool, Option("Draw scores against ranks (needs matplotlib).")] = False,
-    jobs: Processes = 1,
-    out: Out = Path("."),
-    force: Force = False,
-) -> None:
-    """Compare methods on random splits of labelled samples; an interrupted run continues where it was.
-
-    The scores are the accuracy of a linear support vector machine on new samples (mean average precision for words),
-    and the accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for
-    MultiviewNMF the views as well. The command writes results.csv.
-
-    The default, four methods on three splits, takes two to three minutes of one processor for 400 samples of two views
-    with 300 features together. --splits 10 takes ten thirds of that, and the means differ less from run to run.
-
-    \b
-    Methods:
-      multiview             MultiviewNMF
-      multiview-constraint  its constraint form (equation 40 of Guan et al. 2012)
-      multiview-frobenius   MultiviewNMF by least squares
-      eucnmf-gs             NMF with group sparsity (Kim et al. 2012, equation 64 of Guan et al. 2012)
-      flss                  factorised latent spaces with structured sparsity (Jia et al. 2010)
-      manhattan             Manhattan NMF of the views side by side
-      frobenius             least-squares NMF of the views side by side
-      joint                 scikit-learn's NMF of the views side by side
-      pca                   PCA of the views side by side
-      concatenation         the views themselves
-
-    \b
-    Conditions:
-      clean, salt-and-pepper, view-corrupted (one view of a third of the samples is noise),
-      view-missing (each view in turn, at test), train-missing (30 % of the views)
-
-    \b
-    Example:
-      visionnmf multiview evaluate mv.npz --conditions clean,view-missing --out results
-    """
-    with running() as run:
-        from visionnmf.apps import multiview
-
-        with run.steps(views[0], "comparing") as progress:
-            report = multiview.evaluate_files(
-                views,
-                comparison,
-                labels=labels,
-                key=key,
-                out=out,
-                jobs=jobs,
-                plot=plot,
-                force=force,
-                begin=None if is_quiet() else lambda: say(_cost(comparison)),
-                progress=progress,
-            )
-        run.report(report)
-
-
-def _cost(comparison: Comparison) -> str:
-    """Return a sentence that says, before an evaluation begins, how much work it is: methods, splits, conditions."""
-    counts = [len(comparison.methods), comparison.n_splits, len(comparison.conditions)]
-    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in zip(counts, WORDS, strict=True)]
-    ranks = ", ".join(map(str, comparison.ranks))
-    return (
-        f"comparing {words[0]} on {words[1]} under {words[2]}: {counts[0] * counts[1] * counts[2]} jobs, each with the "
-        f"ranks {ranks}; --splits, --ranks and --methods change that, and --jobs runs several at a time"
-    )

@@ -1,4 +1,4 @@
-"""Options that several commands share, and groups of commands with a default."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from visionnmf.apps.settings import Option, settings
 
@@ -56,20 +55,8 @@ def without_brackets(message: str) -> str:
     return re.sub(r"\['([^][]*)'\]", lambda found: found[1].replace("', '", ", "), message)
 
 
-class _Context(typer.Context):
-    @property
-    def command_path(self) -> str:
-        """The command as a user types it: the name of a group's default command is left out."""
-        # A group of :func:`with_default` has that name as its attribute `default`. `parent` is the group's context, and
-        # `info_name` what this command is called in it.
-        is_default = self.parent is not None and self.info_name == getattr(self.parent.command, "default", None)
-        return self.parent.command_path if self.parent is not None and is_default else super().command_path
-
-
 class PlainUsage(TyperCommand):
     """A command whose usage line has ``IMAGE...``, not ``{IMAGE...}...``, and options under their panels."""
-
-    context_class = _Context
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
@@ -103,18 +90,3 @@ class PlainUsage(TyperCommand):
         for heading in sorted(panels, key=lambda heading: (heading != "Arguments", heading == "Options")):
             with formatter.section(heading):
                 formatter.write_dl(panels[heading])
-
-
-def with_default(name: str) -> type[TyperGroup]:
-    """Return a group class that runs its command `name` if no command is named."""
-
-    class WithDefault(TyperGroup):
-        default = name
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Put `name`, of the default command, before arguments that do not begin with a command of the group."""
-            if not args or args[0] not in self.commands:
-                args = [name, *args]
-            return super().parse_args(ctx, args)
-
-    return WithDefault

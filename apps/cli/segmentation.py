@@ -9,32 +9,17 @@ import typer
 
 from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
-from visionnmf.apps.settings import Option, comma_separated
 from visionnmf.exceptions import ParameterError
 
-from .input_paths import check_exists, make_folder
-from .options import ExistingResults, Force, Jobs, Out, Processes, Recursive, with_default
+from .input_paths import make_folder
+from .options import ExistingResults, Jobs, Out, Recursive
 from .records import with_records
 from .run import running
 from .work import Work
 
-command = typer.Typer(cls=with_default("images"), rich_markup_mode=None)
 
-
-@command.callback()
-def _segment() -> None:
-    """Divide images into segments; compare methods on images that people segmented.
-
-    \b
-    Examples:
-      visionnmf segment photo.jpg
-      visionnmf segment evaluate --images photographs --truth segmentations
-    """
-
-
-@command.command("images")
 @with_records
-def segment_images(
+def command(
     images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Files, folders, patterns or sample:NAME.")],
     wanted: WantedSegments,
     outputs: Outputs,
@@ -69,7 +54,6 @@ def segment_images(
       visionnmf segment photo.jpg --markers scribbles.png --segments auto
       visionnmf segment photo.jpg --method nmf --segments 5 --memberships
       visionnmf segment sample:coffee --json
-      visionnmf segment evaluate --help
     """
     paper = wanted.method == "paper"
     if paper and outputs != Outputs():
@@ -103,42 +87,3 @@ def segment_images(
             with run.attempt():
                 if join_coco(sources, folders, file, force=replace):
                     run.remark(f"wrote {file}")
-
-
-@command.command("evaluate")
-def evaluate(
-    images: Annotated[Path, Option("Folder of images.", metavar="DIR")],
-    truth: Annotated[
-        Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
-    ],
-    methods: Annotated[str | None, Option("Names with commas between. The default is all methods.")] = None,
-    boundaries: Annotated[
-        bool, Option("Also match boundaries, which takes seconds for each image and method.")
-    ] = False,
-    jobs: Processes = 1,
-    out: Annotated[Path | None, Option("Folder for results.csv; made if missing.", short="-o", metavar="DIR")] = None,
-    force: Force = False,
-) -> None:
-    """Compare methods on images that people segmented; an interrupted run continues where it stopped.
-
-    The command prints covering, probabilistic Rand index and variation of information at the best scale for all images
-    (ODS) and at the best scale of each (OIS), and with --boundaries also precision, recall and F of the boundaries.
-
-    \b
-    Examples:
-      visionnmf segment evaluate --images photographs --truth segmentations
-      visionnmf segment evaluate --images photographs --truth segmentations --methods visionnmf --boundaries --out out
-    """
-    with running() as run:
-        check_exists(images)
-        check_exists(truth)
-        if out is not None:
-            make_folder(out)
-        from visionnmf.apps import segmentation
-
-        names = tuple(segmentation.METHODS) if methods is None else comma_separated(methods)
-        with run.steps(str(images), "images") as progress:
-            report = segmentation.evaluate(
-                images, truth, methods=names, boundaries=boundaries, out=out, jobs=jobs, force=force, progress=progress
-            )
-        run.report(report)

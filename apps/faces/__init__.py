@@ -7,7 +7,6 @@
 :func:`train`, :func:`add_person`     from a folder of images to a model file; a further person in a model file
 :func:`identify`                      who is on an image
 :func:`cluster`, :func:`unshadow`     a folder of images in groups; the images of a folder without shadows
-:func:`evaluate`                      methods on splits of a data set: parallel, resumable, CSV
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
 ====================================  ==================================================================================
 

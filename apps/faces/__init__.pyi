@@ -1,12 +1,10 @@
 from .cleaning import Decomposition as Decomposition
 from .clustering import FaceClustersReport as FaceClustersReport, cluster as cluster, cluster_faces as cluster_faces
-from .evaluation import FaceComparisonReport as FaceComparisonReport, evaluate as evaluate
 from .identification import IdentificationReport as IdentificationReport, identify as identify
 from .identities import Identity as Identity
 from .recognizer import FaceRecognizer as FaceRecognizer
 from .settings import (
     FaceClustering as FaceClustering,
-    FaceEvaluation as FaceEvaluation,
     FaceIdentification as FaceIdentification,
     FaceReading as FaceReading,
     FaceTraining as FaceTraining,

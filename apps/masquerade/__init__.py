@@ -4,13 +4,10 @@
 :class:`SessionScorer`             learns one user's habits from sessions; scores, explains and learns on
 :func:`train`                      histories in, one model file with all users out
 :func:`score`                      a model and logs (or standard input) in, one result for each session out
-:func:`evaluate`                   how well would it work here: each user's last sessions against the other users'
 :func:`save`, :func:`load`         model files: counts in ``.npz`` with a JSON header, never pickle
-:class:`MexPereraNMF`              the paper's model; :func:`evaluate` compares it and other baselines
-=================================  ===============================================================================
 
 The application is that of Mex-Perera et al., "An improved non-negative matrix factorization method for masquerade
-detection". :class:`MexPereraNMF` is their model exactly as published.
+detection". Their model exactly as published is :class:`visionnmf.apps.evaluate.session_baselines.MexPereraNMF`.
 
 Importing this package loads no numerical library; each name is loaded when it is first used.
 """

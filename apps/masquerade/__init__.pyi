@@ -1,11 +1,8 @@
-from .baselines import MexPereraNMF as MexPereraNMF
-from .evaluation import Evaluation as Evaluation, evaluate as evaluate
 from .log_formats import Event as Event, read_events as read_events
 from .scoring import SessionResult as SessionResult, score as score
 from .session_cutter import Origin as Origin, Session as Session, sessions as sessions
 from .session_scorer import Reason as Reason, SessionScorer as SessionScorer
 from .settings import (
-    DetectorComparison as DetectorComparison,
     Judging as Judging,
     LogSource as LogSource,
     ScorerSettings as ScorerSettings,

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from visionnmf import choices
-from visionnmf.apps.settings import Option, comma_separated, settings
-from visionnmf.exceptions import ParameterError
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Read names of methods with commas between, or "all"."""
-    return choices.MASQUERADE_METHODS if text == "all" else comma_separated(text)
-
+from visionnmf.apps.settings import Option, settings
 
 FalseAlarmRate = Annotated[
     float,
@@ -66,30 +59,3 @@ class Judging:
         Option("Threshold for all users, in deviations; by default each user has a threshold.", metavar="T", low=0),
     ] = None
     reasons: Annotated[int, Option("The largest number of reasons given for a session.", metavar="N", low=1)] = 5
-
-
-@settings
-class DetectorComparison:
-    """Which methods :func:`~visionnmf.apps.masquerade.evaluate` compares, and how."""
-
-    methods: Annotated[
-        tuple[str, ...],
-        Option(
-            f"Comma-separated methods: all, or some of {', '.join(choices.MASQUERADE_METHODS)}.",
-            metavar="LIST",
-            parse=_names,
-        ),
-    ] = choices.MASQUERADE_METHODS[:1]
-    training_share: Annotated[float, Option("The share of each user's sessions used for training.", metavar="S")] = 0.5
-    false_alarm_rate: FalseAlarmRate = choices.FALSE_ALARM_RATE
-    random_state: Annotated[int, Option("Seed: the same seed gives the same result.", flag="--seed", low=0)] = (
-        choices.RANDOM_STATE
-    )
-
-    def check(self) -> None:
-        """Raise ParameterError for methods that do not exist and for a share of all or nothing."""
-        known = choices.MASQUERADE_METHODS
-        if not self.methods or not {*self.methods} <= {*known}:
-            raise ParameterError(f"methods must be one of {sorted(known)}, or several; got {self.methods!r}")
-        if not 0 < self.training_share < 1:
-            raise ParameterError(f"training_share must be a number > 0 and < 1; got {self.training_share!r}")

@@ -1,5 +1,4 @@
 from .classification import ViewClassifier as ViewClassifier
-from .evaluation import EvaluationReport as EvaluationReport, evaluate_files as evaluate_files
 from .fitting import (
     FitReport as FitReport,
     TransformReport as TransformReport,
@@ -8,5 +7,5 @@ from .fitting import (
     transform_views as transform_views,
 )
 from .inputs import read_views as read_views
-from .settings import Comparison as Comparison, Labels as Labels, ViewFit as ViewFit
+from .settings import ViewFit as ViewFit
 from .view_model import Preparation as Preparation, ViewModel as ViewModel, load as load, save as save

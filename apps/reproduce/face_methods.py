@@ -15,7 +15,7 @@
 "recognizer"                :class:`FaceRecognizer` with its defaults; this and the next have no rank
 "recognizer-seeing-all"     "recognizer" with ``missing="none"``: it searches for no blocks
 "recognizer-nearest"        "recognizer" with ``rule="whitened"`` and 150 components: the nearest code
-"raw", "lda", "crc"         as in :mod:`visionnmf.apps.faces.evaluation`
+"raw", "lda", "crc"         as in :mod:`visionnmf.apps.evaluate.faces`
 ==========================  ============================================================================================
 
 Factorisations classify by four rules: "pseudo-inverse" (MahNMF, Algorithm 4) compares projections by their Euclidean
@@ -43,12 +43,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceRecognizer, evaluation as application
+from visionnmf.apps.evaluate import faces as application
+from visionnmf.apps.evaluate.faces import FaceSplit, make_split
+from visionnmf.apps.evaluate.settings import FaceConditions
+from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
 from visionnmf.apps.faces.comparison import WHITENING
-from visionnmf.apps.faces.evaluation import FaceSplit, make_split
-from visionnmf.apps.faces.settings import FaceEvaluation
 from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.datasets import Faces
 
@@ -94,14 +95,12 @@ class FacePlan:
         return ("clean", "corrupted") if self.both else ("clean",)
 
     @property
-    def splitting(self) -> FaceEvaluation:
+    def splitting(self) -> FaceConditions:
         """The settings by which the application makes the splits of this plan.
 
         `both` also corrupts test images; a person has `per_person` images for training and at most `most_test` to test.
         """
-        return FaceEvaluation(
-            both=self.both, per_person=self.per_person, most_test=self.most_test, random_state=self.random_state
-        )
+        return FaceConditions(both=self.both, per_person=self.per_person, most_test=self.most_test)
 
 
 def text_of(condition: Condition) -> str:
@@ -335,7 +334,7 @@ def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
-    """Fit a method of the faces application without a rank; return its function from images to distances of people."""
+    """Fit a method of `evaluate faces` without a rank; return its function from images to distances of people."""
     # 0 stands for no rank.
     return application.METHODS[name](split, 0).distances
 
@@ -367,8 +366,8 @@ def run_split(faces: Faces, plan: FacePlan, condition: Condition, number: int) -
     """Return the rows of all methods of the plan on split `number` with one corruption; data limit the ranks."""
     # `clean` are the training images uncorrupted. A row has the keys COLUMNS, with None where a method has no such
     # figure.
-    split = make_split(faces, text_of(condition), number, plan.splitting)
-    clean = make_split(faces, "none", number, plan.splitting).train
+    split = make_split(faces, text_of(condition), number, plan.splitting, plan.random_state)
+    clean = make_split(faces, "none", number, plan.splitting, plan.random_state).train
     rows: Rows = []
     for name in dict.fromkeys(plan.methods):
         method, most = ALL_METHODS[name], min(split.train.shape)

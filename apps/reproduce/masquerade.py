@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.apps.evaluate.masquerade import roc_curve, roc_summary
+from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
-from visionnmf.apps.masquerade.evaluation import roc_curve, roc_summary
 from visionnmf.datasets.local import data_file
 from visionnmf.io import read_arrays
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.apps.evaluate.multiview import mean_average_precision
+from visionnmf.apps.evaluate.view_methods import METHODS
 from visionnmf.apps.multiview.classification import fit_classifier
-from visionnmf.apps.multiview.compared_methods import METHODS
-from visionnmf.apps.multiview.evaluation import mean_average_precision
 from visionnmf.datasets.local import COREL_FEATURES, load_corel
 from visionnmf.models.multiview.view_measures import sparseness
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import OnlineNMF
-from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.apps.drawing import new_figure
+from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.datasets.local import Corel, load_corel
 
 from .drawing import Panel, curve_figure

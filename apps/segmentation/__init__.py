@@ -9,7 +9,6 @@
 :func:`cut_out`          each segment as a picture of its own, transparent around it
 :func:`paper_segments`   the MahNMF paper's method, recursive normalised cuts and spectral clustering, to compare with
 :func:`process_image`    segments an image file, writes the results and returns a report
-:func:`evaluate`         compares methods on pictures that people segmented
 =======================  ==========================================================================
 
 Importing this package loads no numerical library; each name is loaded when it is first used.

@@ -1,4 +1,3 @@
-from .evaluation import METHODS as METHODS, SegmentationScoresReport as SegmentationScoresReport, evaluate as evaluate
 from .formats import (
     cut_out as cut_out,
     to_coco as to_coco,

@@ -150,20 +150,20 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
         ["segment", file, "--out", out],
         *(features, ["faces", "identify", people, file, folder]),
         *(["faces", "add", people, file, "--name", "x", "--model", model], ["faces", "cluster", folder, "--out", out]),
-        *(["faces", "train", folder, "--model", model], ["faces", "evaluate", folder, "--out", out]),
+        *(["faces", "train", folder, "--model", model], ["evaluate", "faces", folder, "--out", out]),
         *(["faces", "shadows", folder, "--out", out], ["annotate", "predict", words, file]),
-        ["annotate", "evaluate", words, folder],
+        ["evaluate", "annotate", words, folder],
         ["annotate", "train", folder, "--model", model],
     ]
     logs = [["masquerade", "train", file, "--model", model], ["masquerade", "score", users, file]]
     tables = [
-        *(["multiview", "fit", file, "--rank", "2", "--model", model], ["multiview", "evaluate", file, file]),
+        *(["multiview", "fit", file, "--rank", "2", "--model", model], ["evaluate", "multiview", file, file]),
         *(["multiview", "transform", views, file, "--codes", f"{out}.csv"], ["multiview", "impute", views, file]),
     ]
     commands = {
         ".png": pictures,
         ".npy": tables,
-        ".log": [*logs, ["masquerade", "evaluate", file, file]],
+        ".log": [*logs, ["evaluate", "masquerade", file, file]],
         ".csv": tables,
         ".mp4": [["background", file, "--out", out], ["help", file]],
     }

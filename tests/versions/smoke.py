@@ -156,27 +156,27 @@ def make_inputs() -> None:
 
 
 COMMANDS = {
-    "segment images": ["segment photos/coffee0.jpg --out out"],
-    "segment evaluate": ["segment evaluate --images few --truth truth --methods visionnmf --out seg"],
-    "background videos": [f"background {name} --out {name[2:]} --events objects" for name in VIDEOS],
-    "background evaluate": ["background evaluate clip --out bg"],
+    "segment": ["segment photos/coffee0.jpg --out out"],
+    "evaluate segment": ["evaluate segment --images few --truth truth --methods visionnmf --out seg"],
+    "background": [f"background {name} --out {name[2:]} --events objects" for name in VIDEOS],
+    "evaluate background": ["evaluate background clip --out bg"],
     "faces train": ["faces train people --model people.npz --rank 8"],
     "faces identify": ["faces identify people.npz people/p1/2.png"],
     "faces add": ["faces add people.npz people/p1/2.png people/p1/3.png --name eve --model more.npz"],
     "faces cluster": ["faces cluster people --clusters 5 --out groups"],
     "faces shadows": ["faces shadows people/p0 --out light"],
-    "faces evaluate": ["faces evaluate people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
+    "evaluate faces": ["evaluate faces people --methods recognizer,raw --ranks 8 --splits 1 --out scores"],
     "annotate train": ["annotate train photos --labels words.csv --model words.npz"],
     "annotate predict": ["annotate predict words.npz photos/coffee1.jpg"],
-    "annotate evaluate": ["annotate evaluate words.npz photos --labels words.csv"],
+    "evaluate annotate": ["evaluate annotate words.npz photos --labels words.csv"],
     "masquerade train": ["masquerade train ada.history ben.history --model users.npz --size 50"],
     "masquerade score": ["masquerade score users.npz ada.history"],
-    "masquerade evaluate": ["masquerade evaluate ada.history ben.history --size 50"],
+    "evaluate masquerade": ["evaluate masquerade ada.history ben.history --size 50"],
     "multiview fit": ["multiview fit left.csv right.csv --model views.npz --rank 6"],
     "multiview transform": ["multiview transform views.npz left=left.csv --codes codes.csv"],
     "multiview impute": ["multiview impute views.npz left=left.csv --out filled"],
-    "multiview evaluate": [
-        "multiview evaluate left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
+    "evaluate multiview": [
+        "evaluate multiview left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
     ],
     "features": ["features photos --kind gist,lab --out features.npz"],
     "reproduce": ["reproduce conservative/starts --quick --out papers"],

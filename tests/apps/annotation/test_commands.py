@@ -201,8 +201,11 @@ def test_a_table_of_other_features_is_refused(photos, tmp_path):
     train = ("annotate", "train", tmp_path / "rgb,hsv.npz", "--labels", labels, "--model", model, "--ranks", "4")
     assert run_command(*train, "--method", "jec").exit_code == 0
     other = tmp_path / "hsv,rgb.npz"
-    for name, *arguments in (("IMAGE", "predict", model, other), ("DIR", "evaluate", model, other, "--labels", labels)):
-        result = run_command("annotate", *arguments)
+    for name, *arguments in (
+        ("IMAGE", "annotate", "predict", model, other),
+        ("DIR", "evaluate", "annotate", model, other, "--labels", labels),
+    ):
+        result = run_command(*arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1
         assert f"{name} must have the features rgb 4096, hsv 4096; got hsv 4096, rgb 4096" in result.stderr
 
@@ -256,8 +259,11 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
 
 def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):
     monkeypatch.setattr(FeatureExtraction, "extract", None)
-    for command in (("train", photos[0], "--model", tmp_path / "new.npz"), ("evaluate", model, photos[0])):
-        result = run_command("annotate", *command)
+    for command in (
+        ("annotate", "train", photos[0], "--model", tmp_path / "new.npz"),
+        ("evaluate", "annotate", model, photos[0]),
+    ):
+        result = run_command(*command)
         assert result.exit_code == 2
         assert "none of the 30 images has keywords" in result.stderr and "--labels must be a CSV" in result.stderr
 
@@ -287,18 +293,19 @@ def test_evaluation(model, photos):
     with table.open("a", encoding="utf-8") as file:
         file.write("\n0.png,neues Wort\n")
     arguments = (model, folder, "--labels", table, "--top", 2)
-    result = run_command("annotate", "evaluate", *arguments, "--json")
+    result = run_command("evaluate", "annotate", *arguments, "--json")
     assert result.exit_code == 0
     document = json.loads(result.stdout)
-    assert (document["images"], document["words"], document["N+"]) == (30, 5, 4)
-    assert document["AC"] == 1 and document["recall"] == 0.8  # of 'neues Wort' 0
-    assert document["most_frequent_words"]["F1"] < document["F1"]
+    ours, often = document["table"]
+    assert document["data"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
+    assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
+    assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])
     assert (
         "no training image has 1 of the words, such as 'neues Wort'" in notes
         and "training images are among these" in notes
     )
-    result = run_command("annotate", "evaluate", *arguments)
+    result = run_command("evaluate", "annotate", *arguments)
     assert result.exit_code == 0 and "most frequent words" in result.stdout
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.apps.annotation import AnnotationModel, ImageAnnotator, load, save
-from visionnmf.apps.annotation.evaluation import score_words
+from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 VIEWS = {"good": slice(0, 30), "noise": slice(30, 50)}

@@ -8,7 +8,6 @@ from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
-from visionnmf.apps.annotation.evaluation import score_words
 from visionnmf.apps.annotation.neighbours import (
     METRICS,
     QUERIES,
@@ -29,6 +28,7 @@ from visionnmf.apps.annotation.word_probabilities import (
     learn_weights,
     share_of_words,
 )
+from visionnmf.apps.evaluate.annotate import score_words
 
 
 @pytest.mark.parametrize(("n_rows", "n_queries", "k"), [(700, QUERIES + 3, 5), (3, 2, 9), (1, 1, 1)])

@@ -267,5 +267,5 @@ def test_a_folder_without_results_is_not_left_behind(clip, tmp_path):
     (tmp_path / "mine").mkdir()
     run("background", tmp_path / "no.mp4", "--out", tmp_path / "mine")
     assert (tmp_path / "mine").is_dir()  # it was there before
-    run("background", "evaluate", tmp_path / "no.mp4", "--out", tmp_path / "scores")
+    run("evaluate", "background", tmp_path / "no.mp4", "--out", tmp_path / "scores")
     assert not (tmp_path / "scores").exists()

@@ -128,8 +128,8 @@ def test_a_threshold(clip, tmp_path):
         for x in (1.5, 3.0, 9.0)
     ]
     assert shares[0] > shares[1] > shares[2]
-    with pytest.raises(ParameterError, match="threshold must be None for method='knn'; got 2"):
-        separate(clip, out=tmp_path, method="knn", threshold=2)
+    with pytest.raises(ParameterError, match="threshold must be None for method='mahnmf'; got 2"):
+        separate(clip, out=tmp_path, method="mahnmf", threshold=2)
 
 
 def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
@@ -151,8 +151,8 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
         UnsupportedError, match=r"two_model.npz: the model has frames of shape .* and those of the source have"
     ):
         separate(clip, out=tmp_path / "e", reuse=model, scale=0.5)
-    with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'knn'"):
-        separate(clip, out=tmp_path / "e", method="knn", reuse=model)
+    with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'mahnmf'"):
+        separate(clip, out=tmp_path / "e", method="mahnmf", reuse=model)
     assert run_command("background", clip, "--out", tmp_path / "f", "--reuse", tmp_path / "none.npz").exit_code == 2
 
 
@@ -162,3 +162,10 @@ def test_the_command(clip, tmp_path):
     assert len(masks_of(tmp_path / "two_foreground.mkv")) == 15
     assert run_command("background", clip, *options, "--start", "soon").exit_code == 2
     assert run_command("background", clip, "--out", tmp_path, "--force", "--roi", "1,2").exit_code == 2
+
+
+def test_the_report_names_its_method(tmp_path):
+    report = separate("sample:surveillance", method="mahnmf", out=tmp_path, max_frames=6, scale=0.2)
+    assert (report.method, report.n_components, report.noise) == ("mahnmf", 2, None)
+    with pytest.raises(ParameterError, match=r"method must be one of .*; got 'moon'"):
+        separate("sample:surveillance", method="moon", out=tmp_path / "m")

@@ -177,7 +177,7 @@ def test_bad_usage_is_exit_code_2(arguments, word):
 def test_usage_lines_name_what_a_user_types():
     assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
     assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
-    assert run("segment", "evaluate", "--help").stdout.startswith("Usage: visionnmf segment evaluate [OPTIONS]\n")
+    assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
     assert run("masquerade", "score", "--help").stdout.startswith(
         "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n"
     )
@@ -356,9 +356,9 @@ def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
 
 
 def test_masquerade_evaluate(histories):
-    result = run("masquerade", "evaluate", *histories.values(), "--json")
+    result = run("evaluate", "masquerade", *histories.values(), "--json")
     assert result.exit_code == 0 and json.loads(result.stdout)
-    partly = run("masquerade", "evaluate", *histories.values(), histories["ann"].with_name("none.log"))
+    partly = run("evaluate", "masquerade", *histories.values(), histories["ann"].with_name("none.log"))
     assert partly.exit_code == 1 and "none.log" in partly.stdout
 
 
@@ -369,7 +369,6 @@ def test_masquerade_errors_are_one_line(histories, tmp_path):
         ("score", broken, histories["ann"]),
         ("score", tmp_path / "none.npz", histories["ann"]),
         ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
-        ("evaluate", histories["ann"]),
     ):
         result = run("masquerade", *arguments)
         assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr

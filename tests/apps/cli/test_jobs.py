@@ -46,7 +46,7 @@ def test_every_batch_and_every_evaluation_takes_jobs():
     batches, taking = set(), set()
     for name, command in commands().items():
         several = any(parameter.param_type_name == "argument" and parameter.nargs == -1 for parameter in command.params)
-        if several or name.endswith("evaluate"):
+        if several or "evaluate" in name:
             batches.add(name)
         if "--jobs" in options(command):
             assert {"-j", "--scheduler"} <= options(command), name

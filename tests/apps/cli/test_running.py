@@ -18,8 +18,6 @@ from visionnmf.apps.cli import console, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.input_paths import Input
 from visionnmf.apps.cli.run import error_line, running
-from visionnmf.apps.faces.evaluation import METHODS
-from visionnmf.datasets import CORRUPTIONS
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -235,18 +233,6 @@ def test_no_message_of_the_library_speaks_of_options():
             if "cli" not in path.parts and not declares and not path.is_symlink():
                 found = re.findall(r"""["'][^"'\n]*(?<![\w-])--[a-z][a-z-]+[^"'\n]*["']""", path.read_text())
                 assert not found, f"{path}: {found}"
-
-
-@pytest.mark.parametrize("command", ["background", "segment"])
-def test_help_of_a_command_that_need_not_be_named_tells_of_the_others(command):
-    assert f"visionnmf {command} evaluate --help" in run_command(command, "--help").stdout
-
-
-def test_help_names_what_there_is():
-    text = " ".join(run_command("faces", "evaluate", "--help").stdout.replace("-\n", "-").split())
-    text = text.replace("- ", "-")
-    for name in (*METHODS, *CORRUPTIONS):
-        assert name == "none" or re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
 
 
 def test_a_log_without_commands_cannot_be_used(tmp_path):

@@ -16,7 +16,6 @@ from visionnmf.apps.faces import (
     FaceModel,
     FaceRecognizer,
     calibration,
-    evaluation,
     identification,
     identify,
     load,
@@ -64,8 +63,8 @@ def test_the_form_of_a_folder_is_checked_before_its_images(tmp_path):
     loose.mkdir()
     for size in (16, 18):
         Image.new("L", (size, 16)).save(loose / f"{size}.png")
-    for command in (("train", loose, "--model", tmp_path / "m.npz"), ("evaluate", loose, "--out", tmp_path / "out")):
-        result = run("faces", *command)
+    for command in (("faces", "train", loose, "--model", tmp_path / "m.npz"), ("evaluate", "faces", loose)):
+        result = run(*command)
         assert result.exit_code == 2 and "must have a sub-folder for each person" in result.stderr, result.stderr
 
 
@@ -153,15 +152,6 @@ def test_a_fault_while_looking_at_images_together_ends_no_batch(model, folder, m
     assert result.exit_code == 0 and result.stdout == expected
 
 
-def test_an_interrupted_evaluation_ends_quietly(folder, tmp_path, monkeypatch):
-    def stops(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(evaluation, "run_split", stops)
-    result = run("faces", "evaluate", folder, "--train", 3, "--out", tmp_path / "out")
-    assert result.exit_code == 130 and not result.stderr
-
-
 def test_identify_in_words(model, folder, rng, tmp_path):
     Image.fromarray(rng.integers(0, 255, (16, 16)).astype(np.uint8)).save(tmp_path / "noise.png")
     result = run("faces", "identify", model[0], folder / "person 1" / "0.png", tmp_path / "noise.png")
@@ -176,11 +166,9 @@ def test_a_picture_that_cannot_be_read_is_left_out(folder, tmp_path):
     assert result.exit_code == 1 and "7.png" in result.stdout and (tmp_path / "m.npz").exists()
 
 
-@pytest.mark.parametrize("command", ["cluster", "evaluate"])
-def test_what_is_left_out_is_said_once(folder, tmp_path, command):
+def test_what_is_left_out_is_said_once(folder, tmp_path):
     (folder / "person 0" / "7.png").write_text("no picture")
-    options = ("--methods", "raw", "--splits", 1, "--train", 3) if command == "evaluate" else ()
-    result = run("faces", command, folder, *options, "--out", tmp_path / "out")
+    result = run("faces", "cluster", folder, "--out", tmp_path / "out")
     assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
 
 
@@ -313,36 +301,9 @@ def test_images_mostly_in_shadow_are_counted(rng, tmp_path):
 
 
 def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
-    for command in (
-        ("train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p"),
-        ("evaluate", folder, "--plots", "--methods", "raw", "--splits", 1, "--train", 3, "--out", folder / "p"),
-    ):
-        refused = run("faces", *command)
-        assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
-        assert not (folder / "p").exists()
-
-
-def test_evaluate(folder, tmp_path):
-    pytest.importorskip("matplotlib")
-    options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
-    corruptions = ("--corruption", "occlusion:6", "--corruption", "none")
-    result = run("faces", "evaluate", folder, *corruptions, *options, "--out", tmp_path / "out")
-    assert result.exit_code == 0 and "occlusion:6, both" in result.stdout and "pca 3" in result.stdout
-    sheets = {f"{what}-{kind}.png" for what in ("components", "reconstructions") for kind in ("none", "occlusion-6")}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == sheets | {"results.csv", "jobs", "accuracy.png"}
-    again = run("faces", "evaluate", folder, *corruptions, *options, "--out", tmp_path / "out")
-    assert again.exit_code == 0  # its own pictures
-    bad = run("faces", "evaluate", folder, "--corruption", "rain")
-    assert bad.exit_code == 2 and "--corruption must be some of" in " ".join(bad.stderr.split())
-
-
-def test_pictures_of_others_are_kept(folder, tmp_path):
-    pytest.importorskip("matplotlib")
-    (tmp_path / "components-none.png").write_text("mine")
-    options = ("--methods", "pca", "--ranks", "2", "--splits", 1, "--train", 3, "--plots", "--out", tmp_path)
-    refused = run("faces", "evaluate", folder, *options)
-    assert refused.exit_code == 2 and "components-none.png: exists already" in refused.stderr
-    assert (tmp_path / "components-none.png").read_text() == "mine" and not (tmp_path / "accuracy.png").exists()
+    refused = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p")
+    assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
+    assert not (folder / "p").exists()
 
 
 def test_the_next_nearest_and_another_threshold(model, folder):

@@ -13,7 +13,6 @@ from sklearn.decomposition import PCA
 import visionnmf
 from visionnmf.apps.faces import (
     FaceClustering,
-    FaceEvaluation,
     FaceIdentification,
     FaceModel,
     FaceReading,
@@ -23,7 +22,6 @@ from visionnmf.apps.faces import (
     add_person,
     cluster,
     cluster_faces,
-    evaluate,
     identify,
     load,
     remove_shadows,
@@ -177,7 +175,6 @@ def test_a_recogniser_of_shares_of_white_reads_files(folder, tmp_path, faces):
         (lambda folder, out: train(folder, out, progress=3), "progress must be callable or None; got 3"),
         (lambda folder, out: cluster(folder, clustering={}), "clustering must be a FaceClustering; got {}"),
         (lambda folder, out: unshadow(folder, out, removal={}), "removal must be a ShadowRemoval; got {}"),
-        (lambda folder, out: evaluate(folder, {}), "evaluation must be a FaceEvaluation; got {}"),
         (lambda folder, out: identify(None, "a.png"), "model must be a FaceModel, .* and comes first; got None"),
         (
             lambda folder, out: identify("m.npz", "a.png", identification={"top": 2}),
@@ -194,7 +191,7 @@ def test_other_kinds_of_arguments_are_refused_with_the_cure(folder, tmp_path, ca
 
 
 def test_records_are_what_those_functions_take():
-    assert all(kind() for kind in (FaceTraining, FaceReading, FaceClustering, ShadowRemoval, FaceEvaluation))
+    assert all(kind() for kind in (FaceTraining, FaceReading, FaceClustering, ShadowRemoval))
     assert FaceIdentification(top=2).top == 2
 
 
@@ -294,11 +291,6 @@ def test_a_mask_in_the_place_of_weights_is_refused(fitted):
     with pytest.raises(ParameterError, match=sentence):
         recognizer.score(images, labels, np.zeros(images.shape, bool))
     assert recognizer.score(images, labels, np.ones(16)) == 1
-
-
-def test_an_unknown_method_is_refused_when_it_is_named():
-    with pytest.raises(ParameterError, match=r"methods must be some of .*; got 'typo'"):
-        FaceEvaluation(methods=["typo"])
 
 
 def test_clusters_are_written_to_a_new_folder(folder, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows, run_command as run
 
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer, add_person, identify, load, train
+from visionnmf.apps.faces import FaceRecognizer, add_person, identify, load, train
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -125,14 +125,6 @@ def test_fit_warns_of_one_image_of_two_people(rng):
     sentence = r"the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); keep each image for one"
     with pytest.warns(UserWarning, match=sentence):
         FaceRecognizer(image_shape=SHAPE, calibrate=False, random_state=0).fit(X, labels.astype(str))
-
-
-def test_a_severity_that_is_out_of_range_names_the_option(folder, tmp_path):
-    found = run("faces", "evaluate", folder, "--corruption", "salt_and_pepper:30", "--out", tmp_path / "out")
-    said = " ".join(found.stderr.replace("│", " ").split())
-    assert found.exit_code == 2 and "--corruption must have a severity that its kind allows; got" in said
-    assert "salt_and_pepper:30" in said and not (tmp_path / "out").exists()
-    FaceEvaluation(corruptions=("occlusion:12", "gaussian:40", "poisson:0.05", "dead_lines", "laplace:30"))
 
 
 def test_one_image_is_not_counted_as_several(model, folder, tmp_path):

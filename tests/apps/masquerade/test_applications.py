@@ -1,4 +1,4 @@
-"""From logs to verdicts: training, scoring and evaluation on made users."""
+"""From logs to verdicts: training and scoring on made users."""
 
 import json
 import math
@@ -8,14 +8,10 @@ import pytest
 
 from visionnmf import choices
 from visionnmf.apps.masquerade import (
-    DetectorComparison,
     Judging,
     LogSource,
     ScorerSettings,
     SessionCutting,
-    SessionScorer,
-    evaluate,
-    evaluation,
     load,
     save,
     score,
@@ -217,58 +213,3 @@ def test_a_model_is_never_overwritten_unless_told(logs):
         train([training], model, cutting=CUT)
     train([training], model, cutting=CUT, force=True)
     assert next(iter(score(model, [training]))).verdict == "own"
-
-
-def test_evaluation_tells_users_apart_and_chance_where_there_is_nothing(logs, tmp_path):
-    training, _ = logs
-    found = evaluate([training], cutting=CUT)
-    assert (found.n_users, found.n_own, found.n_intruders) == (3, 60, 120)
-    assert found.auc > 0.97 and found.missing[10] < 20 and found.false_alarms < 10
-    assert evaluate([training], cutting=CUT) == found
-    json.dumps(found.as_dict())
-    assert found.summary().startswith("3 users, 60 own sessions, 120 of other users: AUC 1.000; missed 0 % at 1 %")
-    twins = []
-    for name in ("one", "two"):
-        (tmp_path / name).write_text("\n".join(habits(0, 40)) + "\n")
-        twins.append(tmp_path / name)
-    assert math.isclose(evaluate(twins, cutting=CUT).auc, 0.5, abs_tol=0.1)
-
-
-def test_evaluation_reports_skipped_files(logs, tmp_path):
-    training, _ = logs
-    found = evaluate([training, tmp_path / "missing"], cutting=CUT)
-    assert len(found.skipped) == 1
-    assert found.as_dict()["skipped"] == found.skipped
-    assert found.summary().split("\n")[1].startswith("left out: ") and "no such file" in found.summary()
-    assert evaluate([training], cutting=CUT).skipped == []
-
-
-def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
-    # Sessions of one command that only its user has, and as many intruders as there are.
-    log = tmp_path / "log.csv"
-    log.write_text("user,command\n" + "".join(f"u{u},c{u}\n" for u in range(5) for _ in range(4 * SIZE)))
-    seen = []
-
-    class Watched(SessionScorer):
-        def fit(self, X, y=None):
-            self.own = X[0][0]
-            return super().fit(X, y)
-
-        def anomaly_score(self, X):
-            seen.append((self.own, [session[0] for session in X]))
-            return super().anomaly_score(X)
-
-    monkeypatch.setattr(evaluation, "SessionScorer", Watched)
-    evaluate([log], cutting=CUT)
-    assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
-    for own, scored in seen:
-        assert sorted(scored) == sorted(2 * [f"c{u}" for u in range(5)])
-        assert scored[:2] == [own, own]
-
-
-def test_evaluation_says_what_it_needs(logs, tmp_path):
-    (tmp_path / "one").write_text("ls\ncd\nvi\n" * 150)
-    with pytest.raises(UnreadableError, match="two users with 4 sessions are needed, found 1; try a smaller size"):
-        evaluate([tmp_path / "one"])
-    with pytest.raises(ParameterError, match="training_share must be a number > 0 and < 1; got 1"):
-        evaluate(logs, comparison=DetectorComparison(training_share=1))

@@ -9,9 +9,9 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from visionnmf.apps.evaluate.masquerade import roc_summary
+from visionnmf.apps.evaluate.session_baselines import NaiveBayes
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.masquerade.baselines import NaiveBayes
-from visionnmf.apps.masquerade.evaluation import roc_summary
 from visionnmf.apps.masquerade.profile import Profile, count_session
 from visionnmf.exceptions import ParameterError
 

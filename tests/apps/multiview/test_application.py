@@ -15,26 +15,18 @@ from model_files import rewrite
 from scipy.spatial.distance import pdist
 
 from visionnmf.apps.cli import console
+from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate, view_methods
+from visionnmf.apps.evaluate.multiview import COLUMNS, apply_condition, by_method, study_of, word_matrix
+from visionnmf.apps.evaluate.settings import VIEW_CONDITIONS
+from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide
 from visionnmf.apps.multiview import (
-    Comparison,
     ViewFit,
-    compared_methods,
     fit_views,
     load,
     read_views,
 )
 from visionnmf.apps.multiview.classification import fit_classifier, signed_roots
-from visionnmf.apps.multiview.compared_methods import FLSS, METHODS, SideBySide
-from visionnmf.apps.multiview.evaluation import (
-    COLUMNS,
-    EvaluationReport,
-    _word_matrix,
-    apply_condition,
-    evaluate_views,
-    summarise,
-)
 from visionnmf.apps.multiview.fitting import _stems
-from visionnmf.apps.multiview.settings import COMPARED, CONDITIONS
 from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
@@ -42,6 +34,12 @@ from visionnmf.io import write_image
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def compare(views, labels, *methods, splits=1, **conditions):
+    """Compare methods on views in memory."""
+    comparison, conditions = Comparison(methods=methods), ViewConditions(**conditions)
+    return evaluate(study_of(views, labels, comparison, splits=RandomSplits(splits=splits), conditions=conditions))
 
 
 @pytest.fixture
@@ -125,41 +123,19 @@ def test_what_cannot_be_used_is_one_line(files):
         (["fit", "sounds.csv", "--key", "name", "--model", "m.npz"], "sounds.csv: has no column 'name'; it has id, f0"),
         (["fit", "sounds.csv", "--model", "m.npz"], "sounds.csv: row 2, column id: must be a number; got s0"),
         (["fit", "both.npz", "images.npy", "--model", "m.npz"], "images: two views have this name"),
-        (["evaluate", "images.npy", "--out", "r"], "--labels must be a file of classes, because images.npy has none"),
         (["transform", "both.npz", "images.npy", "--codes", "c.csv"], "both.npz"),
     ):
         result = run_command("multiview", *arguments)
         assert result.exit_code == 2 and sentence in result.stderr and result.stderr.count("\n") == 1, result.stderr
     for arguments, sentence in (
-        (["--methods", "svd"], "--methods must be one of"),
+        (["--methods", "svd"], "--methods must be some of"),
         (["--ranks", "4,x"], "--ranks: must be whole numbers, separated by commas; got '4,x'"),
-        (["--conditions", "dark"], "--conditions must be one of"),
+        (["--conditions", "dark"], "--conditions must be some of"),
     ):
-        result = run_command("multiview", "evaluate", "both.npz", *arguments, "--out", "r")
+        result = run_command("evaluate", "multiview", "both.npz", *arguments, "--out", "r")
         assert result.exit_code == 2 and sentence in result.stderr, result.stderr
-
-
-@NOT_CONVERGED
-def test_evaluate_says_how_much_work_it_is_before_it_begins(files):
-    arguments = ("both.npz", "--ranks", "2,3", "--methods", "pca", "--out", "r")
-    result = run_command("multiview", "evaluate", *arguments)
-    assert "comparing 1 method on 3 splits under 1 condition: 3 jobs, each with the ranks 2, 3;" in result.stderr
-    assert "comparing" not in run_command("--quiet", "multiview", "evaluate", *arguments).stderr
-
-
-@NOT_CONVERGED
-def test_evaluate_prints_nothing_twice_and_counts_in_words(files):
-    arguments = ("both.npz", "--ranks", "2", "--methods", "pca", "--splits", "1")
-    both = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing", "--out", "r").stdout
-    lines = [line.strip().partition(":")[0] for line in both.splitlines()]
-    assert lines[:4] == [
-        "60 samples, 2 views, 4 classes, 1 split",
-        "clean, pca",
-        "view-missing (sounds), pca",
-        "view-missing (images), pca",
-    ]
-    alone = run_command("multiview", "evaluate", *arguments, "--conditions", "view-missing", "--out", "s").stdout
-    assert "  view-missing (none), pca: " in alone and alone.count("view-missing (") == 3
+    result = run_command("evaluate", "multiview", "images.npy")
+    assert "--labels must be a file of classes, because images.npy has none" in result.stderr
 
 
 def test_a_view_of_three_axes_is_refused_with_its_shape(files):
@@ -177,9 +153,8 @@ def test_fit_reports_its_steps(files, monkeypatch):
 
 
 def test_every_method_and_condition_is_in_the_help():
-    text = run_command("multiview", "evaluate", "--help").stdout
-    assert set(METHODS) == set(COMPARED)
-    assert all(f" {name} " in text for name in COMPARED) and all(name in text for name in CONDITIONS)
+    text = run_command("evaluate", "multiview", "--help").stdout
+    assert all(f" {name} " in text for name in METHODS) and all(name in text for name in VIEW_CONDITIONS)
 
 
 @NOT_CONVERGED
@@ -212,16 +187,16 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
         "r",
         "--json",
     )
-    first = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing", "--plot")
+    first = run_command("evaluate", "multiview", *arguments, "--conditions", "clean,view-missing", "--plots")
     assert first.exit_code == 0, first.stderr
-    scores = json.loads(first.stdout)["scores"]
+    scores = json.loads(first.stdout)["table"]
     found = {(row["condition"], row["missing"], row["method"]): row["accuracy"] for row in scores}
     assert found["clean", "", "multiview"] > 0.8  # one view alone tells two pairs apart, which is 0.5
     assert found["view-missing", "images", "multiview"] < 0.8  # the view that tells the pairs apart has gone
     assert (files / "r" / "scores.png").stat().st_size > 1000
     before = (files / "r" / "jobs" / "clean-multiview-0.json").stat().st_mtime_ns
-    again = run_command("multiview", "evaluate", *arguments, "--conditions", "clean,view-missing")
-    assert json.loads(again.stdout)["scores"] == scores
+    again = run_command("evaluate", "multiview", *arguments, "--conditions", "clean,view-missing")
+    assert json.loads(again.stdout)["table"] == scores
     assert (files / "r" / "jobs" / "clean-multiview-0.json").stat().st_mtime_ns == before
 
 
@@ -230,15 +205,15 @@ def test_evaluate_goes_on_and_tells_methods_apart(files):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_beats_chance_by_far(made, method):
     views, labels = made
-    rows = evaluate_views(views, labels, Comparison(methods=(method,), ranks=(6,), n_splits=3))
-    assert tuple(rows[0]) and set(rows[0]) == set(COLUMNS)
-    assert summarise(rows)[0]["accuracy"] > 0.7  # of three splits into 30 and 30 samples; chance is 0.25
+    found = compare(views, labels, method, ranks=(6,), splits=3)
+    assert set(found.rows[0]) == set(COLUMNS)
+    assert found.table[0]["accuracy"] > 0.7  # of three splits into 30 and 30 samples; chance is 0.25
 
 
 def test_words_are_scored_by_average_precision(made):
     views, labels = made
     words = np.array([[label // 2, label % 2] for label in labels])
-    rows = evaluate_views(views, words, Comparison(methods=("concatenation",), n_splits=1))
+    rows = compare(views, words, "concatenation").rows
     assert rows[0]["average_precision"] > 0.9 and np.isnan(rows[0]["accuracy"])
 
 
@@ -252,7 +227,7 @@ def test_more_words_than_a_byte_counts(rng):
 
 def test_conditions_do_what_they_say(made, rng):
     views = Preparation().fit(made[0]).transform(made[0])
-    for condition in CONDITIONS:
+    for condition in VIEW_CONDITIONS:
         (name, train, test), *more = apply_condition(condition, views, views, np.random.default_rng(0))
         assert name == "" and set(train) == set(test) == set(views)
         np.testing.assert_array_equal(test["sounds"], views["sounds"])
@@ -289,14 +264,14 @@ def test_flss_falls_and_leaves_views_out(made, monkeypatch):
     assert (np.diff(model.objective_history_) <= 1e-9 * model.objective_history_[0]).all()
     left = np.linalg.norm(side.train - model.transform(side.train) @ model.components_)
     assert left < 0.5 * np.linalg.norm(side.train)
-    monkeypatch.setattr(compared_methods, "DICTIONARY_WEIGHT", 1e3)
+    monkeypatch.setattr(view_methods, "DICTIONARY_WEIGHT", 1e3)
     heavy = FLSS(4, side.groups, random_state=0).fit(side.train)
     assert not heavy.components_.any()
 
 
 def test_labels_of_one_sample_are_refused(made):
     with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
-        evaluate_views(made[0], np.arange(60), Comparison(methods=("concatenation",)))
+        compare(made[0], np.arange(60), "concatenation")
 
 
 def test_a_model_with_foreign_parts_is_refused(files, made):
@@ -319,7 +294,6 @@ def test_inputs_are_never_overwritten(files, made):
         ["fit", "a=b/images.npy", "--model", "a=b/images.npy"],
         ["transform", "m.npz", "images=images.npy", "--codes", "images.npy"],
         ["impute", "m.npz", "images=images.csv", "--key", "id", "--out", "."],
-        ["evaluate", "images.npy", "--labels", "scores.png", "--plot", "--out", "."],
     ):
         result = run_command("multiview", *arguments, "--force")
         assert result.exit_code == 2 and "would overwrite the input" in result.stderr, result.stderr
@@ -327,14 +301,14 @@ def test_inputs_are_never_overwritten(files, made):
 
 
 def test_a_strange_plot_is_refused_before_the_jobs(files):
-    arguments = ("both.npz", "--splits", 1, "--methods", "concatenation", "--plot", "--out", "r")
+    arguments = ("both.npz", "--splits", 1, "--methods", "concatenation", "--plots", "--out", "r")
     (files / "r").mkdir()
     (files / "r" / "scores.png").write_text("mine")
-    result = run_command("multiview", "evaluate", *arguments)
+    result = run_command("evaluate", "multiview", *arguments)
     assert result.exit_code == 2 and "scores.png" in result.stderr
     assert (files / "r" / "scores.png").read_text() == "mine" and not list((files / "r" / "jobs").iterdir())
-    assert run_command("multiview", "evaluate", *arguments, "--force").exit_code == 0
-    assert run_command("multiview", "evaluate", *arguments).exit_code == 0  # goes on: the plot is its own
+    assert run_command("evaluate", "multiview", *arguments, "--force").exit_code == 0
+    assert run_command("evaluate", "multiview", *arguments).exit_code == 0  # goes on: the plot is its own
 
 
 def test_ranges_of_a_file_are_finite(files):
@@ -373,17 +347,15 @@ def test_negative_counts_are_refused():
 
 def test_each_rank_has_a_row_where_none_is_chosen(made):
     views, labels = made
-    words = _word_matrix(np.array([("sky; tree", "sea", " tree", "sky ;sea ")[label] for label in labels]))
+    words = word_matrix(np.array([("sky; tree", "sea", " tree", "sky ;sea ")[label] for label in labels]))
     assert words.shape == (60, 3)  # sea, sky, tree
-    rows = evaluate_views(views, words, Comparison(methods=("pca",), ranks=(1, 6), n_splits=2))
-    scores = summarise(rows)
-    assert [(row["rank"], row["splits"]) for row in scores] == [(1, 2), (6, 2)]
-    assert scores[0]["average_precision"] < scores[1]["average_precision"]
-    report = EvaluationReport(samples=60, views=2, classes=3, plan={"n_splits": 2}, scores=scores)
-    assert "pca, rank 1: mean" in report.summary() and "pca, rank 6: mean" in report.summary()
-    assert scores[0]["deviation"] == pytest.approx(np.std([rows[i]["average_precision"] for i in (0, 2)]))
-    chosen = [{**row, "inner": row["rank"]} for row in rows]
-    assert [(row["rank"], row["splits"]) for row in summarise(chosen)] == [(6, 2)]
+    found = compare(views, words, "pca", ranks=(1, 6), splits=2)
+    first, second = found.table
+    assert (first["rank"], second["rank"]) == (1, 6) and first["average_precision"] < second["average_precision"]
+    deviation = np.std([found.rows[i]["average_precision"] for i in (0, 2)])
+    assert first["average_precision_deviation"] == pytest.approx(deviation) and first["accuracy"] is None
+    (chosen,) = by_method([{**row, "inner": row["rank"]} for row in found.rows])
+    assert chosen["rank"] == 6
 
 
 def test_samples_keep_a_view_that_they_have(made):
@@ -392,8 +364,7 @@ def test_samples_keep_a_view_that_they_have(made):
     for seed in range(5):
         ((_, train, _),) = apply_condition("train-missing", views, views, np.random.default_rng(seed))
         assert observed(train).all()
-    plan = Comparison(methods=("multiview",), ranks=(2,), n_splits=1, conditions=("view-missing",))
-    rows = evaluate_views(views, labels, plan)
+    rows = compare(views, labels, "multiview", ranks=(2,), conditions=("view-missing",)).rows
     assert [row["missing"] for row in rows] == ["", "sounds", "images"]
 
 
@@ -433,9 +404,9 @@ def test_a_folder_of_images_and_a_parquet_file(tmp_path, monkeypatch, rng):
     assert codes.exit_code == 0 and np.load("c.npy").shape == (13, 2)
     (tmp_path / "labels.csv").write_text("image,kind\n" + "".join(f"p{i},{'br'[int(red[i])]}\n" for i in range(16)))
     plan = ["--ranks", 2, "--splits", 1, "--methods", "multiview", "--out", "r"]
-    scores = run_command("multiview", "evaluate", *both, "--labels", "labels.csv", "--column", "kind", *plan, "--json")
+    scores = run_command("evaluate", "multiview", *both, "--labels", "labels.csv", "--column", "kind", *plan, "--json")
     assert scores.exit_code == 0, scores.stderr
-    assert json.loads(scores.stdout)["scores"][0]["accuracy"] == 1
+    assert json.loads(scores.stdout)["table"][0]["accuracy"] == 1
 
 
 @NOT_CONVERGED
@@ -443,8 +414,8 @@ def test_a_rare_view_may_be_in_no_training_sample(rng):
     codes = rng.gamma(1, size=(40, 3))
     views = {"many": codes @ rng.random((3, 8)), "few": np.full((40, 5), np.nan)}
     views["few"][:1] = codes[:1] @ rng.random((3, 5))  # in some splits no training sample has it
-    plan = Comparison(methods=("multiview", "pca"), ranks=(2,), n_splits=3, conditions=("clean", "train-missing"))
-    rows = evaluate_views(views, np.arange(40) % 2, plan)
+    classes, conditions = np.arange(40) % 2, ("clean", "train-missing")
+    rows = compare(views, classes, "multiview", "pca", ranks=(2,), splits=3, conditions=conditions).rows
     assert len(rows) == 12 and all(0 <= row["accuracy"] <= 1 for row in rows)
 
 

@@ -10,8 +10,9 @@ from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 
 from visionnmf import NMF
-from visionnmf.apps.faces import FaceEvaluation, FaceRecognizer
-from visionnmf.apps.faces.evaluation import make_split
+from visionnmf.apps.evaluate import FaceConditions
+from visionnmf.apps.evaluate.faces import make_split
+from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.reproduce import face_methods as ours
 from visionnmf.datasets import Faces
 
@@ -36,7 +37,7 @@ def test_every_method_recognises_made_people(faces):
 
 def test_left_out_images_are_identified_like_new_ones(faces):
     """By hand: of four folds, projected by the pseudo-inverse and as mixed, else by their own codes."""
-    split = make_split(faces, "laplace:60", 0, FaceEvaluation(splits=1, per_person=4))
+    split = make_split(faces, "laplace:60", 0, FaceConditions(per_person=4))
     fitted = ours.ALL_METHODS["manhattan-light"].fit(split, 5, 50)
     norms = np.linalg.norm(fitted.model.components_, axis=1)
     codes = fitted.codes * norms
@@ -56,7 +57,7 @@ def test_left_out_images_are_identified_like_new_ones(faces):
 
 
 def test_the_penalty_is_chosen_for_each_rule(faces):
-    split = make_split(faces, "salt_and_pepper:0.3", 0, FaceEvaluation(splits=1, per_person=4))
+    split = make_split(faces, "salt_and_pepper:0.3", 0, FaceConditions(per_person=4))
     rules = ("pseudo-inverse", "codes", "whitened")
     chosen = ours.ALL_METHODS["manhattan-cv"]
     plan = ours.FacePlan(corruptions=(), methods=(), rules=rules, iterations=50)
@@ -69,8 +70,7 @@ def test_the_penalty_is_chosen_for_each_rule(faces):
 
 def test_blocks_count_as_missing(faces):
     split, clean = (
-        make_split(faces, corruption, 0, FaceEvaluation(splits=1, per_person=4))
-        for corruption in ("occlusion:10", "none")
+        make_split(faces, corruption, 0, FaceConditions(per_person=4)) for corruption in ("occlusion:10", "none")
     )
     errors = {
         name: ours.ALL_METHODS[name].fit(split, 3, 50).score(("codes",), clean.train)[0]["train_error"]
@@ -82,7 +82,7 @@ def test_blocks_count_as_missing(faces):
 def test_rules_of_classification(faces):
     """By hand: nearest in angle to the codes, as they are and after division by the root of their second moments;
     nearest projection, of training images with the codes that the model gave them, and of projected ones."""
-    plan = FaceEvaluation(splits=1, per_person=3)
+    plan = FaceConditions(per_person=3)
     rules = ("codes", "whitened", "mixed", "pseudo-inverse")
     table = []
     for split in range(4):
@@ -109,7 +109,7 @@ def test_rules_of_classification(faces):
 @pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
 def test_a_rule_has_one_name(faces, outliers, rule):
     """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
-    task = make_split(faces, "salt_and_pepper:0.4", 0, FaceEvaluation(splits=1, per_person=4))
+    task = make_split(faces, "salt_and_pepper:0.4", 0, FaceConditions(per_person=4))
     (row,) = ours.ALL_METHODS["manhattan"].fit(task, 4).score((rule,), task.train)
     model = NMF(4, nuclear=1.0, max_iter=100, tol=0, random_state=0)
     recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")

@@ -1,11 +1,14 @@
-"""The work of ``visionnmf segment evaluate``: methods are compared on images that people segmented."""
+"""Methods of segmentation, compared on images that people segmented.
+
+The scores are covering, probabilistic Rand index and variation of information at the best scale for all images (ODS)
+and at the best scale of each (OIS), and on request also precision, recall and F of the boundaries.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,27 +19,31 @@ from sklearn.cluster import KMeans, spectral_clustering
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
-from visionnmf._progress import Steps
-from visionnmf.apps.report import Report
-from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.segmentation.boundaries import (
+    COUNTS as BOUNDARY_COUNTS,
+    count_matches,
+    label_boundaries,
+    score_boundaries,
+)
+from visionnmf.apps.segmentation.merging import load_border_model
+from visionnmf.apps.segmentation.scores import score_segmentation
+from visionnmf.apps.segmentation.segmenter import segment
+from visionnmf.apps.segmentation.soft_parts import find_segments
+from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
-from .boundaries import COUNTS as BOUNDARY_COUNTS, count_matches, label_boundaries, score_boundaries
-from .merging import load_border_model
-from .scores import score_segmentation
-from .segmenter import segment
-from .soft_parts import find_segments
+from .harness import Study, chosen_methods
+from .settings import Comparison
 
-__all__ = ["METHODS", "SegmentationScoresReport", "evaluate", "read_truth"]
+__all__ = ["METHODS", "read_truth", "score_image", "study"]
 
 METRICS = ("covering", "pri", "voi")
 COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
 
 OURS = "visionnmf"
-DEFAULTS = {OURS: "tree", "nmf": "nmf"}  # method of :func:`.segment`, also scored with its default number of segments
+DEFAULTS = {OURS: "tree", "nmf": "nmf"}  # method of ``segment``, also scored with its default number of segments
 COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)  # segments that clustering is asked for
 
-Rows = list[dict[str, Any]]
 Scales = Iterator[tuple[float, NDArray[Any]]]
 """Label maps of a picture with their scales: the values of a method's own parameter, among which the best is sought."""
 
@@ -145,136 +152,43 @@ normalised cuts (Shi and Malik 2000) of 200 SLIC superpixels by mean colour; k-m
 clustering of those superpixels; quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
 
 
-@dataclass(frozen=True)
-class SegmentationScoresReport(Report):
-    """How well methods agree with people; with the attributes of :class:`~visionnmf.apps.report.Report`.
+def study(
+    images: str | Path, truth: str | Path, comparison: Comparison = Comparison(), *, boundaries: bool = False
+) -> Study:
+    """Return the comparison of methods on images that people segmented.
 
-    Attributes
-    ----------
-    n_images : int
-    methods : list of dict
-        For each method ``method``; ``scale``, the best for all images; ``covering``, ``pri`` and ``voi``, each at its
-        own best scale for all images (ODS); ``covering_ois``, ``pri_ois`` and ``voi_ois``, at the best scale of each
-        image (OIS); ``seconds`` an image for all scales together. Where boundaries were matched also
-        ``boundary_precision``, ``boundary_recall`` and ``boundary_f``, at the scale with the best F for all images
-        (ODS), ``boundary_f_ois``, F at the best scale of each image (OIS), and ``boundary_ap``, the average precision.
+    The folder `truth` has the segmentations of each image NAME of the folder `images`: ``NAME.npz`` that holds
+    `segmentations` (annotators, height, width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``,
+    ``NAME_2.png``, ... With `boundaries` the boundaries of segments are matched with those of the annotators, as the
+    Berkeley benchmark does, which takes seconds for each image and method. Raises UnreadableError if there is no image
+    with a segmentation.
     """
-
-    n_images: int
-    methods: list[dict[str, Any]]
-
-    def summary(self) -> str:
-        """Return a table.
-
-        Returns
-        -------
-        str
-            One line for each method.
-        """
-        boundaries = "boundary_f" in self.methods[0]  # the scores of each method; all have the same keys
-        heading = f"{'method':20} {'covering':>15} {'Rand index':>15} {'VoI, bits':>15} {'scale':>7} {'s':>6}"
-        if boundaries:
-            heading += f" {'boundary F':>15} {'precision':>9} {'recall':>6}"
-        # `methods` has a dict of scores for each method: those named in METRICS are at the scale that is best for all
-        # images, and those whose names end with "_ois" at the best scale of each image
-        lines = [f"{self.n_images} images; best scale for all (ODS) / for each (OIS)", heading]
-        for row in self.methods:
-            pairs = [f"{row[name]:.3f} / {row[name + '_ois']:.3f}" for name in METRICS]
-            line = f"{row['method']:20} " + " ".join(f"{pair:>15}" for pair in pairs)
-            line += f" {row['scale']:7g} {row['seconds']:6.2f}"
-            if boundaries:
-                pair = f"{row['boundary_f']:.3f} / {row['boundary_f_ois']:.3f}"
-                line += f" {pair:>15} {row['boundary_precision']:9.3f} {row['boundary_recall']:6.3f}"
-            lines.append(line)
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
-def evaluate(
-    images: str | Path,
-    truth: str | Path,
-    *,
-    methods: tuple[str, ...] = tuple(METHODS),
-    boundaries: bool = False,
-    out: str | Path | None = None,
-    jobs: int = 1,
-    force: bool = False,
-    progress: Steps | None = None,
-) -> SegmentationScoresReport:
-    """Compare methods on images that people segmented.
-
-    Parameters
-    ----------
-    images : str or Path
-        Folder of images.
-    truth : str or Path
-        Folder with the segmentations of each image NAME: ``NAME.npz`` that holds `segmentations` (annotators, height,
-        width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``, ``NAME_2.png``, ...
-    methods : tuple of str, default=all of them
-        Names of :data:`.METHODS`.
-    boundaries : bool, default=False
-        Also match the boundaries of segments with those of the annotators, as the Berkeley benchmark does. This takes
-        seconds for each image and method.
-    out : str or Path, optional
-        Folder for the table ``results.csv`` with a row for each image, method and scale. An interrupted run continues
-        where it stopped.
-    jobs : int, default=1
-        The number of processes.
-    force : bool, default=False
-        Whether other results in `out` may be replaced.
-    progress : callable, optional
-        Called as ``progress(done, total)``.
-
-    Returns
-    -------
-    SegmentationScoresReport
-
-    Raises
-    ------
-    ParameterError
-        If a method is not known.
-    UnreadableError
-        If there is no image with a segmentation.
-    OutputExistsError
-        If `out` holds other results, and `force` is false.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pathlib import Path
-    >>> from visionnmf.io import write_image
-    >>> Path("images").mkdir(exist_ok=True)
-    >>> Path("truth").mkdir(exist_ok=True)
-    >>> labels = np.repeat([0, 1], 16)[None].repeat(24, axis=0).astype(np.uint8)
-    >>> write_image("images/a.png", np.stack([labels * 120 + 50] * 3, axis=-1), force=True)
-    >>> write_image("truth/a.png", labels, force=True)
-    >>> from visionnmf.apps.segmentation import evaluate
-    >>> evaluate("images", "truth", methods=("whole",)).inputs
-    ['images', 'truth']
-    """
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown or not methods:
-        raise ParameterError(f"methods must be some of {list(METHODS)}; got {repr(unknown[0]) if unknown else 'none'}")
+    methods = chosen_methods(comparison, tuple(METHODS), tuple(METHODS))
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     pictures = {path.stem: path for path in files}
     known = {name: _truth_files(Path(truth), name) for name in pictures}
-    skipped = [f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]]
-    # the arguments of `_evaluate_one` for each image that people segmented
-    work = {name: (str(pictures[name]), known[name], tuple(methods), boundaries) for name in pictures if known[name]}
+    # the arguments of `score_image` for each image that people segmented
+    work = {name: (str(pictures[name]), known[name], methods, boundaries) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
     # rows of an earlier run are used again only if this digest, which includes the learnt borders, is the same
     model = load_border_model()
-    key = settings_key({"methods": list(methods), "boundaries": boundaries}, *model.trees, model.textons)
-    columns = (*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS
-    rows = run_jobs(work, _evaluate_one, columns, key=key, out=out, processes=jobs, force=force, progress=progress)
-    names = dict.fromkeys(row["method"] for row in rows)
-    return SegmentationScoresReport(
-        n_images=len(work),
-        methods=[_summary(name, [row for row in rows if row["method"] == name]) for name in names],
+    return Study(
+        jobs=work,
+        work=score_image,
+        columns=(*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS,
+        key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, model.textons),
+        lines=_lines,
+        heading=f"{len(work)} images; best scale for all images, and for each (ois)",
         inputs=[str(images), str(truth)],
-        outputs=[] if out is None else [str(Path(out) / RESULTS)],
-        skipped=skipped,
+        skipped=[f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]],
     )
+
+
+def _lines(rows: Rows) -> Rows:
+    """Return the scores of each method over all images."""
+    names = dict.fromkeys(row["method"] for row in rows)
+    return [_summary(name, [row for row in rows if row["method"] == name]) for name in names]
 
 
 def _truth_files(folder: Path, name: str) -> list[str]:
@@ -323,7 +237,7 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 
 @io.takes_files
-def _evaluate_one(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
+def score_image(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
     """Return the rows of one image file, `source`: a row with its scores for each method and scale.
 
     `files` hold the annotators' segmentations, `methods` are names in METHODS, and `boundaries` says whether boundaries

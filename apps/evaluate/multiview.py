@@ -1,11 +1,16 @@
-"""Methods compared on random splits of labelled samples: scores, report, table and plot."""
+"""Methods for several views of the same samples, compared on random splits of labelled samples.
+
+The scores are the accuracy of a linear support vector machine on new samples (mean average precision for words), and
+the accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for MultiviewNMF
+the views as well. The methods are those of :mod:`.view_methods`.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,23 +22,20 @@ from sklearn.metrics import average_precision_score, normalized_mutual_info_scor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import Normalizer
 
-from visionnmf._checks import check_matplotlib
-from visionnmf._progress import Steps
-from visionnmf.apps.drawing import new_figure, save_figure
-from visionnmf.apps.report import Report
-from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.apps.multiview.classification import ViewClassifier, fit_classifier
+from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
+from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
+from visionnmf.apps.runner import RESULTS, Rows, settings_key
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
-from .classification import ViewClassifier, fit_classifier
-from .compared_methods import METHODS, LearntFeatures
-from .inputs import read_files, read_labels, read_views
-from .settings import Comparison, Labels
-from .view_model import Preparation, default_loss, observed
+from .drawing import draw_curves
+from .harness import DEVIATION, Study, averages, chosen_methods
+from .settings import Comparison, Labels, RandomSplits, ViewConditions
+from .view_methods import METHODS, LearntFeatures
 
 Array = NDArray[Any]
-Row = Mapping[str, Any]
 ViewArrays = Mapping[str, Array]
 
 COLUMNS = (
@@ -42,6 +44,8 @@ COLUMNS = (
 )
 SCORES = ("accuracy", "cluster_accuracy", "nmi", "average_precision")
 NO_SCORES = dict.fromkeys(SCORES, float("nan"))
+DEFAULT = ("multiview", "joint", "pca", "concatenation")
+SPLITS = 3  # published comparisons take 10
 FIGURE = "scores.png"
 
 SALT_AND_PEPPER = 0.2  # share of the training entries
@@ -49,122 +53,24 @@ CORRUPTED = 1 / 3  # share of the training samples of which one view is replaced
 MISSING = 0.3  # share of the views of training samples
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationReport(Report):
-    """What :func:`evaluate_files` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `plan` has the fields of :class:`.Comparison`, and `scores` are those of :func:`.summarise`. For JSON, scores that
-    there are not are None.
-    """
-
-    samples: int
-    views: int
-    classes: int
-    plan: dict[str, Any]
-    scores: list[dict[str, Any]]
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the fields for JSON, with None for scores that there are not."""
-        figures = super()._figures()
-        for row in figures["scores"]:  # JSON has no NaN
-            row |= {name: None for name, value in row.items() if isinstance(value, float) and np.isnan(value)}
-        return figures
-
-    def summary(self) -> str:
-        """Return one line for the samples, then one for each method and condition.
-
-        The first score has its standard deviation over the splits, if there are several. ``self.scores`` has a row for
-        each line, and ``self.plan`` the fields of :class:`.Comparison`. The last lines are the notes, the
-        files written, and what was left out.
-        """
-        sizes = {"sample": self.samples, "view": self.views, "class": self.classes, "split": self.plan["n_splits"]}
-        endings = {"class": "es"}
-        lines = [", ".join(f"{n} {word}{'' if n == 1 else endings.get(word, 's')}" for word, n in sizes.items())]
-        heads = [(row["condition"], row["missing"], row["method"]) for row in self.scores]
-        words = ("accuracy", "clustering", "NMI", "mean average precision")
-        for row, head in zip(self.scores, heads, strict=True):
-            missing = row["missing"]
-            if row["condition"] == "view-missing" and not missing:  # the row of this condition with all views
-                if "clean" in self.plan["conditions"]:  # the same samples, so the same figures
-                    continue
-                missing = "none"
-            what = row["condition"] + (f" ({missing})" if missing else "")
-            figures = [
-                f"{word} {100 * row[name]:.1f}"
-                for name, word in zip(SCORES, words, strict=True)
-                if np.isfinite(row[name])
-            ]
-            if np.isfinite(row["deviation"]):
-                figures[0] += f" ± {100 * row['deviation']:.1f}"
-            # a line says its rank only where each rank has a line of its own
-            rank = f", rank {row['rank']:.0f}" if heads.count(head) > 1 else ""
-            lines.append(f"  {what}, {row['method']}{rank}: {', '.join(f'{figure} %' for figure in figures)}")
-        return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
-
-
-def evaluate_files(
+def study(
     sources: Sequence[str | Path],
-    comparison: Comparison,
+    comparison: Comparison = Comparison(),
     *,
+    splits: RandomSplits = RandomSplits(),
+    conditions: ViewConditions = ViewConditions(),
     labels: Labels = Labels(),
     key: str | None = None,
-    out: str | Path = ".",
-    jobs: int = 1,
-    plot: bool = False,
-    force: bool = False,
-    begin: Callable[[], None] | None = None,
-    progress: Steps | None = None,
-) -> EvaluationReport:
-    """Compare methods on the views of files; an interrupted run continues where it was.
+) -> Study:
+    """Return the comparison of methods on the views of files, for which see :func:`.read_views`.
 
-    Parameters
-    ----------
-    sources : sequence of str or path
-        See :func:`.read_views`.
-    comparison : Comparison
-    labels : Labels
-    key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
-    out : str or Path, default="."
-        Folder for ``results.csv``, the rows of each job, and the plot.
-    jobs : int, default=1
-        Number of processes.
-    plot : bool, default=False
-        Draw the scores against the rank (as figure 20 of Guan et al. 2012), which needs matplotlib.
-    force : bool, default=False
-        Whether results of another comparison in `out` may be replaced.
-    begin : callable, optional
-        Called once when the views and the labels have been read, before the first job.
-    progress : callable, optional
-        Called with the number of finished jobs and of all.
-
-    Returns
-    -------
-    EvaluationReport
-
-    Raises
-    ------
-    MediaError
-        If views or labels cannot be read, or `out` holds other results.
-    ParameterError
-        If a class has a single sample.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> _ = Path("labels.csv").write_text(chr(10).join("ab" * 15))
-    >>> from visionnmf.apps.multiview import Comparison, Labels, evaluate_files
-    >>> comparison = Comparison(methods=("pca",), ranks=(2,), n_splits=1)
-    >>> labels = Labels(labels="labels.csv")
-    >>> len(evaluate_files(["shape.npy", "colour.npy"], comparison, labels=labels, force=True).outputs) > 0
-    True
+    `key` names the column by which rows are matched; None matches them by position. Raises MediaError if views or
+    labels cannot be read, and ParameterError if a class has a single sample.
     """
-    if plot:
-        check_matplotlib()
-    also = [FIGURE] if plot else []
-    outputs = [str(Path(out) / name) for name in (RESULTS, *also)]
-    # here only inputs are protected, even with `force`; `run_jobs` decides whether results may be continued or replaced
-    check_outputs(outputs, force=True, inputs=[*read_files(sources), *([labels.labels] if labels.labels else [])])
+    if comparison.out is not None:
+        # only inputs are protected here; `run_jobs` decides whether results may be continued or replaced
+        outputs = [str(comparison.out / name) for name in (RESULTS, FIGURE)]
+        check_outputs(outputs, force=True, inputs=[*read_files(sources), *([labels.labels] if labels.labels else [])])
     found = read_views(sources, key=key)
     y = found.labels
     if labels.labels is not None:
@@ -172,104 +78,89 @@ def evaluate_files(
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
         raise ParameterError(f"labels must be a file of classes, because {sources[0]} has none; got None")
-    y = _word_matrix(np.asarray(y))  # classes stay; words in one text become marks (n_samples, n_words)
-    if begin is not None:
-        begin()
-    rows = evaluate_views(found.views, y, comparison, out=out, jobs=jobs, force=force, progress=progress, also=also)
-    if plot:
-        _draw(rows, outputs[-1])
-    return EvaluationReport(
-        samples=len(found.keys),
-        views=len(found.views),
-        classes=int(len(np.unique(y)) if y.ndim == 1 else y.shape[1]),
-        plan=asdict(comparison),
-        scores=summarise(rows),
-        inputs=[str(source) for source in sources],
-        outputs=outputs,
-        skipped=found.skipped,
-        notes=found.notes,
-    )
+    y = word_matrix(np.asarray(y))  # classes stay; words in one text become marks (n_samples, n_words)
+    made = study_of(found.views, y, comparison, splits=splits, conditions=conditions)
+    return replace(made, inputs=[str(source) for source in sources], skipped=found.skipped, notes=found.notes)
 
 
-def evaluate_views(
+def study_of(
     views: Mapping[str, Array],
     labels: Array,
-    comparison: Comparison,
+    comparison: Comparison = Comparison(),
     *,
-    out: str | Path | None = None,
-    jobs: int = 1,
-    force: bool = False,
-    progress: Steps | None = None,
-    also: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Compare methods on views in memory (n_samples, n_features); an interrupted run continues where it was.
+    splits: RandomSplits = RandomSplits(),
+    conditions: ViewConditions = ViewConditions(),
+) -> Study:
+    """Return the comparison of methods on views in memory (n_samples, n_features).
 
-    `labels` are classes (n_samples,) or words as 0 and 1 (n_samples, n_words). `also` names files that the caller will
-    write to `out`, which without `force` must not exist unless this comparison made them. Returns a row for each
-    condition (see :func:`apply_condition`: whether entries are corrupted or views missing), test set, method, rank and
-    split. Raises ParameterError if a class has fewer than two samples.
+    `labels` are classes (n_samples,) or words as 0 and 1 (n_samples, n_words). A job is a condition (see
+    :func:`apply_condition`), a method and a split; it has a row for each test set and rank. Raises ParameterError if a
+    class has fewer than two samples.
     """
+    methods = chosen_methods(comparison, tuple(METHODS), DEFAULT)
     if len(labels) != len(next(iter(views.values()))):
         raise ParameterError(f"labels must be one for each sample; got {len(labels)}")
     if labels.ndim == 1 and np.unique(labels, return_counts=True)[1].min() < 2:
         raise ParameterError("labels must have two samples of each class; got a class of one; leave it out")
-    table = {
-        f"{condition}-{method}-{split}": (condition, method, split)
-        for condition in comparison.conditions
-        for method in comparison.methods
-        for split in range(comparison.n_splits)
-    }
-    settings = asdict(comparison)
-    # These say which jobs there are, but do not change the rows of a job, so that a run with more jobs continues.
-    shared = {name: value for name, value in settings.items() if name not in ("methods", "conditions", "n_splits")}
-    key = settings_key(shared | {"views": list(views)}, *views.values(), np.asarray(labels, dtype="U"))
-    work = partial(_job, dict(views), labels, comparison)
-    return run_jobs(table, work, COLUMNS, key=key, out=out, processes=jobs, force=force, progress=progress, also=also)
+    # The conditions say which jobs there are, but do not change the rows of a job, so a run with more jobs continues.
+    settings = {name: value for name, value in asdict(conditions).items() if name != "conditions"}
+    settings |= {"views": list(views), "seed": splits.random_state}
+    classes = len(np.unique(labels)) if labels.ndim == 1 else labels.shape[1]
+    return Study(
+        jobs={
+            f"{condition}-{method}-{split}": (condition, method, split)
+            for condition in conditions.conditions
+            for method in methods
+            for split in range(splits.splits or SPLITS)
+        },
+        work=partial(run_split, dict(views), labels, conditions, splits.random_state),
+        columns=COLUMNS,
+        key=settings_key(settings, *views.values(), np.asarray(labels, dtype="U")),
+        lines=by_method,
+        heading=f"{len(labels)} samples, {len(views)} views, {classes} {'classes' if labels.ndim == 1 else 'words'}",
+        draw=_draw,
+        pictures=[FIGURE],
+    )
 
 
-def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def by_method(rows: Rows) -> Rows:
     """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
 
-    `rows` are those of :func:`evaluate_views`. Labels of words, and classes of one training sample, have no
-    cross-validation: each rank keeps its own row. The result has a row for each condition, missing view and method, and
-    for each rank if none is chosen: ``accuracy``, ``cluster_accuracy``, ``nmi``, ``average_precision``, ``deviation``
-    (the standard deviation over the splits of the accuracy, or of the average precision in its place), ``rank`` (mean).
-    What there is not, such as the deviation of a single split, is NaN.
+    Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own line.
     """
     # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
-    found: dict[tuple[Any, ...], dict[int, Row]] = {}
+    best: dict[tuple[Any, ...], dict[str, Any]] = {}
     unchosen = {(row["condition"], row["method"]) for row in rows if np.isnan(row["inner"])}
     for row in rows:
-        rank = row["rank"] if (row["condition"], row["method"]) in unchosen else None
-        place = found.setdefault((row["condition"], row["missing"], row["method"], rank), {})
-        best = place.get(row["split"])
-        if best is None or row["inner"] > best["inner"]:
-            place[row["split"]] = row
-    result = []
-    for (condition, missing, method, _), chosen in found.items():
-        means = {name: float(np.mean([row[name] for row in chosen.values()])) for name in (*SCORES, "rank")}
-        main = "average_precision" if np.isnan(means["accuracy"]) else "accuracy"
-        spread = float(np.std([row[main] for row in chosen.values()])) if len(chosen) > 1 else float("nan")
-        head = {"condition": condition, "missing": missing, "method": method}
-        result.append(head | means | {"deviation": spread, "splits": len(chosen)})
-    return result
+        alone = row["rank"] if (row["condition"], row["method"]) in unchosen else None
+        place = (row["condition"], row["missing"], row["method"], alone, row["split"])
+        if place not in best or row["inner"] > best[place]["inner"]:
+            best[place] = row | {"alone": alone}
+    lines = averages([*best.values()], ("condition", "missing", "method", "alone"), (*SCORES, "rank", "seconds"))
+    return [{name: line[name] for name in line if name not in ("alone", "rank" + DEVIATION)} for line in lines]
 
 
-def _job(
-    views: Mapping[str, Array], labels: Array, comparison: Comparison, condition: str, method: str, split: int
-) -> list[dict[str, Any]]:
+def run_split(
+    views: Mapping[str, Array],
+    labels: Array,
+    conditions: ViewConditions,
+    random_state: int,
+    condition: str,
+    method: str,
+    split: int,
+) -> Rows:
     """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
 
     Views (n_samples, n_features) by name are prepared by the training samples alone; those that none of these has are
     left out. The test sets of a condition, one for each missing view, share a training set. `labels` are classes
-    (n_samples,) or words (n_samples, n_words), and `comparison` has the ranks, the share of test samples and the seed.
+    (n_samples,) or words (n_samples, n_words), and `conditions` has the ranks and the share of test samples.
     """
-    seed = comparison.random_state + split
-    train, test = split_samples(labels, comparison.test_share, seed)
+    seed = random_state + split
+    train, test = split_samples(labels, conditions.test_share, seed)
     # `before` and `after` are the views of the training and of the test samples
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
-    preparation = Preparation(comparison.prepare).fit(before)
+    preparation = Preparation(conditions.prepare).fit(before)
     before, after = preparation.transform(before), preparation.transform(after)
     before, after = learnable(before, before), learnable(before, after)  # both by the views that training samples have
     variants = [  # a rare view may be in no training sample, or missing in all that had it
@@ -281,7 +172,7 @@ def _job(
     # Whether the classifier may try square roots of the features, which reduce the weight of large values. Views of
     # kind "rows", such as counts of words, need none: their preparation has taken logarithms.
     roots = "rows" not in preparation.kinds_.values()
-    ranks = comparison.ranks if METHODS[method].ranked else comparison.ranks[:1]
+    ranks = conditions.ranks if METHODS[method].ranked else conditions.ranks[:1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all methods are compared as they are, converged or not
         rows = []
@@ -325,7 +216,7 @@ def _scores(
     Samples without any view left are not tested. `start` is the processor time at which learning began. `roots` says
     whether square roots of features may be taken, and `seed` is that of k-means.
     """
-    # `inner` is the accuracy in cross-validation on the training samples, by which `summarise` chooses the rank.
+    # `inner` is the accuracy in cross-validation on the training samples, by which `by_method` chooses the rank.
     classifier: Any
     _, training_views, _ = variants[0]  # those of all variants are equal
     if features.model is not None:  # a multi-view model, whose classifier also sees the views
@@ -427,7 +318,7 @@ def mean_average_precision(truth: Array, scores: Array) -> float:
     return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))
 
 
-def _word_matrix(labels: Any) -> Any:
+def word_matrix(labels: Any) -> Any:
     """Return words separated by semicolons as a matrix of 0 and 1 (n_samples, n_words); classes stay as they are."""
     if labels.ndim > 1 or labels.dtype.kind != "U" or not any(";" in value for value in labels):
         return labels
@@ -436,22 +327,10 @@ def _word_matrix(labels: Any) -> Any:
     return np.array([[word in own for word in words] for own in sets], int)
 
 
-def _draw(rows: Sequence[Mapping[str, Any]], path: str) -> None:
-    """Draw mean and deviation of each method's score against its rank; `rows` are those of `evaluate_views`."""
-    figure = new_figure(7, 4.5)
-    axes = figure.subplots()
+def _draw(rows: Rows, out: Path) -> None:
+    """Draw mean and deviation of each method's score against its rank, with all views."""
     clean = [row for row in rows if not row["missing"]]
-    name = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
-    for condition, method in dict.fromkeys((row["condition"], row["method"]) for row in clean):
-        own = [row for row in clean if (row["condition"], row["method"]) == (condition, method)]
-        ranks = sorted({row["rank"] for row in own})
-        scores = [[100 * row[name] for row in own if row["rank"] == rank] for rank in ranks]
-        means, deviations = [*map(np.mean, scores)], [*map(np.std, scores)]
-        if np.isfinite(means).all():  # not for a method without this score
-            label = method if condition == "clean" else f"{method}, {condition}"
-            axes.errorbar(ranks, means, deviations, marker="o", capsize=3, label=label)
-    axes.set_xticks(sorted({row["rank"] for row in clean}))
-    axes.set_xlabel("rank (number of components)")
-    axes.set_ylabel(f"{name.replace('_', ' ')}, % (mean and deviation over the splits)")
-    axes.legend(fontsize=8)
-    save_figure(figure, path)
+    score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
+    draw_curves(
+        averages(clean, ("condition", "method", "rank"), [score]), out / FIGURE, panels=["condition"], score=score
+    )

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from background_settings import separate
 from sklearn.exceptions import NotFittedError
 
-from visionnmf import choices
-from visionnmf.apps.background import make_separator
+from visionnmf.apps.evaluate.background_baselines import METHODS
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
 
@@ -26,9 +24,9 @@ def f_measure(masks, truth):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", choices.BACKGROUND_METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_each_separates(made, method):
-    separator = make_separator(method).fit(iter(made.frames))
+    separator = METHODS[method]().fit(iter(made.frames))
     assert separator.n_frames_seen_ == 60
     assert separator.background_.shape == separator.temporal_median_.shape == (72, 96, 3)
     parts = list(separator.apply(iter(made.frames)))
@@ -44,24 +42,15 @@ def test_each_separates(made, method):
     np.testing.assert_array_equal(again, masks)  # MOG2 and KNN start again
 
 
-@pytest.mark.parametrize("method", choices.BACKGROUND_METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_grey_frames_one_frame_and_frames_of_another_shape(made, method):
     grey = made.frames[:12, ..., 1].copy()
-    separator = make_separator(method).fit(grey)
+    separator = METHODS[method]().fit(grey)
     assert all(part.background.shape == part.mask.shape == (72, 96) for part in separator.apply(grey))
     with pytest.raises(ParameterError, match="must have the shape of the first learnt"):
         next(separator.apply(made.frames))
     with pytest.raises(NotFittedError):
-        next(make_separator(method).apply(grey))
+        next(METHODS[method]().apply(grey))
     with pytest.raises(ParameterError, match="frames must hold at least one frame; got none"):
-        make_separator(method).fit([])
-    assert len(list(make_separator(method).fit(grey[:1]).apply(grey[:1]))) == 1
-
-
-def test_the_command_names_its_method(tmp_path):
-    report = separate("sample:surveillance", method="median", out=tmp_path, max_frames=6, scale=0.2)
-    assert (report.method, report.n_components, report.noise, report.agreement) == ("median", None, None, 1)
-    report = separate("sample:surveillance", method="godec", out=tmp_path / "g", max_frames=6, scale=0.2)
-    assert (report.method, report.n_components) == ("godec", 2)
-    with pytest.raises(ParameterError, match=r"method must be one of .*; got 'moon'"):
-        separate("sample:surveillance", method="moon", out=tmp_path / "m")
+        METHODS[method]().fit([])
+    assert len(list(METHODS[method]().fit(grey[:1]).apply(grey[:1]))) == 1

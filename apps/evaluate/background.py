@@ -1,4 +1,4 @@
-"""The work of ``visionnmf background evaluate``: methods compared on clips with true masks."""
+"""Methods of separating background and foreground, compared on clips with true masks."""
 
 from __future__ import annotations
 
@@ -16,22 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_choice
-from visionnmf._progress import Steps
-from visionnmf._text import printable
-from visionnmf.apps.report import Report
-from visionnmf.apps.runner import RESULTS, run_jobs, settings_key
+from visionnmf.apps.background.frame_arrays import FrameArray
+from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
-from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import output_folder, read_image, takes_files, to_grey8, write_image
 from visionnmf.io.inputs import read_text
 
-from .baselines import make_separator
-from .frame_arrays import FrameArray
+from .background_baselines import METHODS
+from .harness import Study, averages, chosen_methods
+from .settings import Comparison
 
-__all__ = ["BackgroundScoresReport", "Confusion", "TrueClip", "evaluate", "find_clips", "read_clip", "score_clip"]
+__all__ = ["Confusion", "TrueClip", "find_clips", "read_clip", "score_clip", "study"]
 
-Rows = list[dict[str, Any]]
 Picture = NDArray[np.float64]  # grey, (height, width)
 
 BASELINES = ("median", "mog2", "knn")  # compared with every other method
@@ -50,162 +47,50 @@ C1, C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
-@dataclass(frozen=True)
-class BackgroundScoresReport(Report):
-    """How well methods agree with true masks; with the attributes of :class:`~visionnmf.apps.report.Report`.
+def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks: bool = False) -> Study:
+    """Return the comparison of methods on clips with true masks.
 
-    Attributes
-    ----------
-    clips : list of dict
-        For each clip and method the values that `COLUMNS` names.
-    methods : list of dict
-        For each method the means over clips and, as ``f_measure_of_categories``, the mean over categories of the means
-        of their clips, as CDnet has it. Clips for which a value is not defined do not count for it.
+    Clips are folders with `input` and `groundtruth` as changedetection.net has them, folders of such, or names of
+    :data:`visionnmf.datasets.local.MASKED_VIDEOS`. The baselines "median", "mog2" and "knn" are always compared. With
+    `masks` those of all frames are written to ``METHOD/CATEGORY/CLIP/bin000001.png`` in the folder for results, as the
+    tools of CDnet expect them. Several processes disturb each other's frames per second. Raises UnreadableError if
+    there is no clip with true masks.
     """
-
-    clips: Rows
-    methods: Rows
-
-    def summary(self) -> str:
-        """Return two tables: F of each clip with a column for each method, and the means of each method.
-
-        `clips` and `methods` hold the rows with the values of a clip and method, and with the means of a method.
-        """
-        names = [row["method"] for row in self.methods]
-        by_clip: dict[str, dict[str, Any]] = {}
-        for row in self.clips:
-            by_clip.setdefault(printable(row["clip"]), {})[row["method"]] = row["f_measure"]
-        width = max(len(name) for name in (*by_clip, "F-measure"))
-        lines = [f"{'F-measure':{width}} " + " ".join(f"{name:>7}" for name in names)]
-        lines += [
-            f"{clip:{width}} " + " ".join(_cell(row.get(name)) for name in names) for clip, row in by_clip.items()
-        ]
-        errors = ("AGE", "pEPs", "pCEPs", "PSNR", "MS-SSIM")
-        head = ("F", "precis.", "recall", "spec.", "PWC", *errors, "ms/fr.", "fr./s", "MiB")
-        keys = ("f_measure", "precision", "recall", "specificity", "pwc", *BACKGROUND_ERRORS)
-        lines += ["", f"{'means':{width}} " + " ".join(f"{word:>7}" for word in head)]
-        for row in self.methods:
-            memory = "      -" if row["peak_mib"] is None else f"{row['peak_mib']:7.0f}"
-            costs = f"{1000 * row['seconds_a_frame']:7.2f}", f"{row['frames_per_second']:7.0f}", memory
-            cells = [*(_cell(row[key]) for key in keys), *costs]
-            lines.append(f"{row['method']:{width}} " + " ".join(cells))
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
-def _cell(value: float | None) -> str:
-    """Return a number as a cell of a table, seven characters wide; None is shown as a hyphen."""
-    return f"{'-':>7}" if value is None else f"{value:7.3f}"
-
-
-def evaluate(
-    clips: Sequence[str],
-    *,
-    methods: Sequence[str] = ("ours",),
-    out: str | Path | None = None,
-    masks: bool = False,
-    jobs: int = 1,
-    force: bool = False,
-    progress: Steps | None = None,
-) -> BackgroundScoresReport:
-    """Compare methods on clips with true masks.
-
-    Parameters
-    ----------
-    clips : sequence of str
-        Folders with `input` and `groundtruth` as changedetection.net has them, folders of such, or names of
-        :data:`visionnmf.datasets.local.MASKED_VIDEOS`.
-    methods : sequence of str, default=("ours",)
-        Of `choices.BACKGROUND_METHODS`; the baselines "median", "mog2" and "knn" are always compared with them.
-    out : str or Path, optional
-        Folder for the table ``results.csv``, a row for each clip and method. An interrupted run resumes.
-    masks : bool, default=False
-        Also write the masks of all frames to ``METHOD/CATEGORY/CLIP/bin000001.png`` in `out`, as the tools of CDnet
-        expect them.
-    jobs : int, default=1
-        Number of processes; several disturb each other's frames per second.
-    force : bool, default=False
-        Whether other results in `out` may be replaced.
-    progress : callable, optional
-        Called as ``progress(done, total)``.
-
-    Returns
-    -------
-    BackgroundScoresReport
-
-    Raises
-    ------
-    ParameterError
-        If a method is not known.
-    UnreadableError
-        If there is no clip with true masks.
-    OutputExistsError
-        If `out` holds other results, and `force` is false.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from visionnmf.apps.background import evaluate
-    >>> from visionnmf.datasets import make_surveillance
-    >>> from visionnmf.io import write_image
-    >>> clip = make_surveillance(12, 24, 32, random_state=0)
-    >>> for i, (frame, mask) in enumerate(zip(clip.frames, clip.masks, strict=True), 1):
-    ...     for folder, array in (("input/in", frame), ("groundtruth/gt", mask * 255)):
-    ...         Path("street", folder).parent.mkdir(parents=True, exist_ok=True)
-    ...         write_image(f"street/{folder}{i:06}.png", array.astype("uint8"), force=True)
-    >>> len(evaluate(["street"]).inputs)
-    1
-    """
-    names = list(dict.fromkeys([*methods, *BASELINES]))
-    for name in names:
-        check_choice(name, "methods", choices.BACKGROUND_METHODS)
+    if masks and comparison.out is None:
+        raise ParameterError("out must be given with masks; got None")
+    chosen = chosen_methods(comparison, tuple(METHODS), ("ours",))
+    methods = list(dict.fromkeys([*chosen, *BASELINES]))
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
-    folder = str(out) if masks and out is not None else None
-    work = {
-        f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
-        for number, clip in enumerate(found, start=1)
-        for method in names
-    }
-    # results of an earlier run are continued only if they have the same key
-    key = settings_key({"clips": found, "masks": masks})
-    rows = run_jobs(
-        work, _work, (*COLUMNS, "problem"), key=key, out=out, processes=jobs, force=force, progress=progress
-    )
-    scored = [row for row in rows if row["problem"] is None]
-    return BackgroundScoresReport(
-        clips=[{name: row[name] for name in COLUMNS} for row in scored],
-        methods=[_means(name, [row for row in scored if row["method"] == name]) for name in names if scored],
+    folder = str(comparison.out) if masks else None
+    return Study(
+        jobs={
+            f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
+            for number, clip in enumerate(found, start=1)
+            for method in methods
+        },
+        work=score_file,
+        columns=COLUMNS,
+        key=settings_key({"clips": found, "masks": masks}),
+        lines=_lines,
+        heading=f"{len(found)} clips; means over clips, and of F over categories",
         inputs=list(clips),
-        outputs=[] if out is None else [str(Path(out) / RESULTS)],
-        skipped=list(dict.fromkeys(row["problem"] for row in rows if row["problem"] is not None)),
     )
 
 
 @takes_files
-def _work(source: str, method: str, out: str | None) -> Rows:
-    """Return the row of one clip and method, and write its masks to `out`; ``problem`` says why if it has none."""
-    # `source` is a clip as :func:`find_clips` returns it; `out` None writes no masks.
-    empty = dict.fromkeys((*COLUMNS, "problem"))
-    try:
-        clip = read_clip(source)
-        return [empty | score_clip(clip, method, out)]
-    except MediaError as error:
-        return [empty | {"clip": source, "method": method, "problem": str(error)}]
+def score_file(source: str, method: str, out: str | None) -> Rows:
+    """Return the row of one clip, as :func:`find_clips` returns it, and method; write its masks to `out`."""
+    return [score_clip(read_clip(source), method, out)]
 
 
-def _means(method: str, rows: Rows) -> dict[str, Any]:
-    """Return the means of a method over clips; ``f_measure_of_categories`` is that over the means of categories."""
-    # This is CDnet's mean. `rows` have the values of a clip each by name.
-    names = (*CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS)
-    means: dict[str, Any] = {"method": method, "clips": len(rows)} | {name: _mean(rows, name) for name in names}
-    categories = dict.fromkeys(row["category"] for row in rows)
-    of_each = [{"f": _mean([row for row in rows if row["category"] == one], "f_measure")} for one in categories]
-    return means | {"f_measure_of_categories": _mean(of_each, "f")}
-
-
-def _mean(rows: Rows, name: str) -> float | None:
-    """Return the mean of a value over the rows that have it, or None if no row has."""
-    values = [row[name] for row in rows if row[name] is not None]
-    return float(np.mean(values)) if values else None
+def _lines(rows: Rows) -> Rows:
+    """Return the means of each method over clips; ``f_of_categories`` is that over the means of categories."""
+    # This is CDnet's mean.
+    ordered = sorted(rows, key=lambda row: [*dict.fromkeys(one["method"] for one in rows)].index(row["method"]))
+    lines = averages(ordered, ("method",), ("f_measure", *(*CDNET_METRICS[:-1], *BACKGROUND_ERRORS, *COSTS)))
+    of_each = averages(ordered, ("method", "category"), ["f_measure"])
+    pooled = averages(of_each, ("method",), ["f_measure"])
+    return [line | {"f_of_categories": other["f_measure"]} for line, other in zip(lines, pooled, strict=True)]
 
 
 # --- Scores of one clip ----------------------------------------------------------------------------------------------
@@ -221,7 +106,7 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
     aside = _TimeNotCounted()  # measures what is not the method's work: reading frames and scoring masks
     held = _reset_peak()  # memory of the process before the work, in KiB
     start, began = time.process_time(), time.perf_counter()
-    separator = make_separator(method).fit(aside.around(clip.frames()))
+    separator = METHODS[method]().fit(aside.around(clip.frames()))
     counts = Confusion()
     with closing(separator.apply(aside.around(clip.frames()))) as parts:
         for part in parts:

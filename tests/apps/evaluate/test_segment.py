@@ -9,9 +9,14 @@ import pytest
 from helpers import run_command
 from scipy.io import savemat
 
-from visionnmf.apps.segmentation import evaluate, evaluation
+from visionnmf.apps.evaluate import Comparison, Evaluation, evaluate, segment as evaluation
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+
+
+def compare(images: Path, truth: Path, *methods: str, boundaries: bool = False, out: Path | None = None) -> Evaluation:
+    comparison = Comparison(methods=methods or None, out=out)
+    return evaluate(evaluation.study(images, truth, comparison, boundaries=boundaries), comparison)
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +34,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    report = evaluate(*folders, methods=("visionnmf", "whole"), out=tmp_path)
+    report = compare(*folders, "visionnmf", "whole", out=tmp_path)
     ours, default, whole = (
-        next(row for row in report.methods if row["method"] == name)
+        next(row for row in report.table if row["method"] == name)
         for name in ("visionnmf", "visionnmf, default", "whole")
     )
     # one segment covers each region by its share of the picture
@@ -45,19 +50,19 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
     assert ours["covering"] <= ours["covering_ois"] <= 1
     assert ours["voi"] >= ours["voi_ois"] >= 0
     assert default["covering"] <= ours["covering_ois"]
-    assert report.n_images == 2
+    assert len({row["image"] for row in report.rows}) == 2
     assert report.skipped == [f"{folders[0] / 'c.png'}: no segmentation of that name in {folders[1]}"]
     with (tmp_path / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {"visionnmf", "visionnmf, default", "whole"}
     assert len(rows) == 2 * (35 + 1 + 1)
-    assert "best scale for all (ODS)" in report.summary()
+    assert "best scale for all images" in report.summary()
 
 
 @pytest.mark.slow
 def test_boundaries_are_scored_on_request(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    report = evaluate(*folders, methods=("visionnmf", "whole"), boundaries=True, out=tmp_path)
-    ours, default, whole = report.methods
+    report = compare(*folders, "visionnmf", "whole", boundaries=True, out=tmp_path)
+    ours, default, whole = report.table
     assert ours["boundary_f"] > 0.8
     assert default["boundary_f"] <= ours["boundary_f_ois"]
     assert ours["boundary_f"] <= ours["boundary_f_ois"] <= 1
@@ -68,9 +73,9 @@ def test_boundaries_are_scored_on_request(folders: tuple[Path, Path], tmp_path: 
         row = next(csv.DictReader(file))
     assert 0 < int(row["matched_found"]) <= int(row["all_found"])
     assert 0 < int(row["matched_truth"]) <= int(row["all_truth"])
-    assert "boundary F" in report.summary()
+    assert "boundary f" in report.summary()
     with pytest.raises(OutputExistsError):  # rows without the counts of boundaries are of other settings
-        evaluate(*folders, methods=("visionnmf", "whole"), out=tmp_path)
+        compare(*folders, "visionnmf", "whole", out=tmp_path)
 
 
 def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> Non
     savemat(tmp_path / "a.mat", {"groundTruth": cell}, do_compression=True)
     found = evaluation.read_truth([str(tmp_path / "a.mat")])
     np.testing.assert_array_equal(np.array(found) - 1, maps)
-    assert evaluate(folders[0], tmp_path, methods=("whole",)).n_images == 1
+    assert compare(folders[0], tmp_path, "whole").heading.startswith("1 images")
     for name, value in (("b", np.ones((3, 3))), ("c", np.array([{"Boundaries": 1}], dtype=object))):
         savemat(tmp_path / f"{name}.mat", {"groundTruth": value})
         with pytest.raises(UnsupportedError, match=rf"{name}\.mat: groundTruth must be a cell of structures"):
@@ -90,42 +95,42 @@ def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> Non
 def test_what_is_done_is_not_done_again(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = evaluate(*folders, methods=("whole",), out=tmp_path)
+    first = compare(*folders, "whole", out=tmp_path)
 
     def fail(*arguments: object) -> None:
         raise AssertionError("done again")
 
-    monkeypatch.setattr(evaluation, "_evaluate_one", fail)
-    assert evaluate(*folders, methods=("whole",), out=tmp_path).methods == first.methods
+    monkeypatch.setattr(evaluation, "score_image", fail)
+    assert compare(*folders, "whole", out=tmp_path).table == first.table
 
 
 @pytest.mark.slow
 def test_baselines_run_and_beat_the_whole_picture(folders: tuple[Path, Path]) -> None:
     names = ("felzenszwalb", "slic+ncut", "k-means", "spectral", "quickshift", "whole")
-    report = evaluate(*folders, methods=names)
-    covering = {row["method"]: row["covering"] for row in report.methods}
+    report = compare(*folders, *names)
+    covering = {row["method"]: row["covering"] for row in report.table}
     assert tuple(covering) == names
     assert all(covering[name] > covering["whole"] for name in names[:-1])
 
 
 def test_what_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"methods must be some of .*; got 'magic'"):
-        evaluate(*folders, methods=("magic",))
+        compare(*folders, "magic")
     with pytest.raises(UnreadableError, match="no image with a segmentation"):
-        evaluate(folders[0], tmp_path)
+        compare(folders[0], tmp_path)
     cv2.imwrite(str(tmp_path / "a.png"), np.zeros((5, 5), np.uint8))
     with pytest.raises(MediaError, match="they must be equal"):
-        evaluate(folders[0], tmp_path, methods=("whole",))
+        compare(folders[0], tmp_path, "whole")
 
 
 @pytest.mark.slow
 def test_the_command_prints_a_table(folders: tuple[Path, Path]) -> None:
     result = run_command(
-        "segment",
         "evaluate",
+        "segment",
         *("--images", folders[0], "--truth", folders[1], "--methods", "whole,slic+ncut", "--boundaries"),
     )
     assert result.exit_code == 1  # one image has no segmentation
     assert "slic+ncut" in result.stdout
-    assert "boundary F" in result.stdout
+    assert "boundary f" in result.stdout
     assert "left out:" in result.stdout

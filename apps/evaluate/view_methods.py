@@ -203,7 +203,6 @@ def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)
 
 
-# Their names are also in :data:`.settings.COMPARED`, which loads nothing heavy.
 METHODS: dict[str, ComparedMethod] = {
     "multiview": ComparedMethod(_multiview()),
     "multiview-constraint": ComparedMethod(_multiview(group_bound=0.01, group_norm="inf")),

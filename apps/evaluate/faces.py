@@ -1,0 +1,312 @@
+"""Methods of face recognition, compared on random splits of a data set.
+
+====================  ==================================================================================================
+"recognizer"          :class:`FaceRecognizer` with its defaults
+"occluded"            the same with its rule for occluded faces; several times slower
+"manhattan"           NMF with the Manhattan loss and a nuclear penalty of 1; codes are compared by their cosine, as in
+                      MahNMF, Algorithm 5
+"frobenius"           the same for NMF with least squares
+"kullback-leibler"    the same for NMF with the Kullback-Leibler divergence
+"pca"                 the nearest projection on eigenfaces (Turk and Pentland 1991)
+"raw"                 the nearest training image
+"lda"                 PCA to 200 dimensions, linear discriminants with shrinkage (Ledoit and Wolf)
+"crc"                 collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
+====================  ==================================================================================================
+
+The factorisations "manhattan", "frobenius", "kullback-leibler" and "pca" are compared at several ranks.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+
+from visionnmf import NMF, choices
+from visionnmf.apps.faces import FaceRecognizer
+from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
+from visionnmf.apps.faces.reading import open_faces
+from visionnmf.apps.faces.settings import FaceReading
+from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.datasets import Faces, corrupt
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import check_outside
+
+from .drawing import draw_curves, draw_rows
+from .harness import Study, averages, chosen_methods
+from .settings import Comparison, FaceConditions, RandomSplits, parse_corruption
+
+Array = NDArray[Any]
+
+COLUMNS = ("corruption", "split", "method", "rank", "test", "accuracy", "seconds")
+GROUP = ("corruption", "method", "rank", "test")  # columns whose splits are averaged
+RANKED = ("manhattan", "frobenius", "kullback-leibler", "pca")
+SPLITS = 10
+CURVES = "accuracy.png"
+MOST_SHOWN = 10  # images in a row of a figure
+LDA_DIMENSIONS = 200
+
+
+def study(
+    source: str | Path | Faces,
+    comparison: Comparison = Comparison(),
+    *,
+    splits: RandomSplits = RandomSplits(),
+    conditions: FaceConditions = FaceConditions(),
+    reading: FaceReading = FaceReading(),
+) -> Study:
+    """Return the comparison of methods on a data set of faces: a folder or file as for ``train``, or arrays.
+
+    Raises ParameterError if the settings do not fit the data, or plots would be written among the faces.
+    """
+    methods = chosen_methods(comparison, tuple(METHODS), [name for name in METHODS if name != "occluded"])
+    skipped: list[str] = []
+    faces = source
+    if not isinstance(faces, Faces):
+        if comparison.plots and comparison.out is not None:
+            check_outside(comparison.out, str(source))
+        # `named`: an error if it is not known who they are
+        faces, skipped = open_faces(str(source), reading=reading, named=True)
+    people, counts = np.unique(faces.labels, return_counts=True)
+    if len(people) < 2:
+        raise ParameterError("faces must have at least two people; got 1")
+    seed = splits.random_state
+    for corruption in conditions.corruptions:
+        make_split(faces, corruption, 0, conditions, seed)  # raises errors before the long computation
+    # each corruption and split has rows of its own, so more of them continue with what is kept
+    settings = {name: value for name, value in asdict(conditions).items() if name != "corruptions"}
+    few = int((counts <= conditions.per_person).sum())
+    note = (
+        f"{few} of {len(people)} people have no more than {conditions.per_person} images: all but one of each such "
+        "person's images are for training"
+    )
+    return Study(
+        jobs={
+            f"{_file_name(corruption)}-split{number}": (corruption, number)
+            for corruption, number in product(conditions.corruptions, range(splits.splits or SPLITS))
+        },
+        work=partial(run_split, faces, methods, conditions, seed),
+        columns=COLUMNS,
+        key=settings_key(settings | {"methods": methods, "seed": seed}, faces.images, faces.labels),
+        lines=partial(averages, by=GROUP, scores=("accuracy", "seconds")),
+        heading=f"{len(faces.images)} images of {len(people)} people; accuracy in %",
+        draw=partial(_draw, faces, methods, conditions, seed),
+        pictures=[CURVES, *sum(map(_sheets, conditions.corruptions), ())],
+        inputs=[] if isinstance(source, Faces) else [str(source)],
+        skipped=skipped,
+        notes=[note] if few else [],
+    )
+
+
+def run_split(
+    faces: Faces, methods: tuple[str, ...], conditions: FaceConditions, seed: int, corruption: str, number: int
+) -> Rows:
+    """Return the rows of all methods on one split with one corruption, for each method, rank and test set."""
+    split = make_split(faces, corruption, number, conditions, seed)
+    rows: Rows = []
+    for name in methods:
+        # No rank is larger than the number of training images or pixels; ranks that become equal count once.
+        ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in conditions.ranks)
+        for rank in ranks if name in RANKED else (None,):
+            start = time.perf_counter()
+            distances = METHODS[name](split, rank or 0).distances  # methods without a rank ignore the 0
+            found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
+            common = {"corruption": corruption, "split": number, "method": name, "rank": rank}
+            common["seconds"] = round(time.perf_counter() - start, 3)
+            rows += [common | {"test": test, "accuracy": accuracy} for test, accuracy in found.items()]
+    return rows
+
+
+class FaceSplit(NamedTuple):
+    """Training images and test sets of one split of a data set, as rows of shares of white.
+
+    `people` are numbered from 0 without gaps. `tests` are "clean" and, if asked for, "corrupted" images, and `answers`
+    says who is on them; `seed`, the number of the split, seeds the methods.
+    """
+
+    train: Array
+    people: NDArray[np.intp]
+    tests: dict[str, Array]
+    answers: NDArray[np.intp]
+    image_shape: tuple[int, int]
+    seed: int
+
+    def accuracy(self, distances: Array) -> float:
+        """Return the share of test images, in %, whose nearest person is the right one."""
+        return float(100 * (distances.argmin(axis=1) == self.answers).mean())
+
+
+def make_split(
+    faces: Faces, corruption: str, number: int, conditions: FaceConditions, random_state: int = choices.RANDOM_STATE
+) -> FaceSplit:
+    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests.
+
+    `corruption` is KIND or KIND:SEVERITY, such as "laplace:30".
+    """
+    rng = np.random.default_rng(random_state + number)
+    train, test = [], []
+    for person in np.unique(faces.labels):
+        own = rng.permutation(np.flatnonzero(faces.labels == person))
+        if len(own) < 2:
+            # labels are positions among the names, if there are any, from 1, or 0 where the person is not known
+            name = repr(str(faces.names[person - 1])) if 0 < person <= len(faces.names) else str(person)
+            raise ParameterError(f"faces must have two images or more of each person; got one of person {name}")
+        count = min(conditions.per_person, len(own) - 1)
+        train.append(own[:count])
+        test.append(own[count:][: conditions.most_test])
+    rows, others = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
+    kind, severity = parse_corruption(corruption)
+    # Two seeds, for the corruption of the training and of the test images; independent of the generator above.
+    seeds = np.random.default_rng(1000 + random_state + number).integers(2**32, size=2)
+    tests = {"clean": _as_shares(faces.images[others])}
+    if conditions.both:
+        tests["corrupted"] = _as_shares(corrupt(faces.images[others], kind, severity, random_state=int(seeds[1])))
+    _, people = np.unique(faces.labels, return_inverse=True)
+    return FaceSplit(
+        train=_as_shares(corrupt(faces.images[rows], kind, severity, random_state=int(seeds[0]))),
+        people=people[rows],
+        tests=tests,
+        answers=people[others],
+        image_shape=(faces.images.shape[1], faces.images.shape[2]),
+        seed=number,
+    )
+
+
+def _as_shares(images: Array) -> NDArray[np.float32]:
+    """Return images as rows of shares of white."""
+    return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
+
+
+# --- methods ----------------------------------------------------------------------------------------------------------
+
+
+class Learnt(NamedTuple):
+    """What a method has learnt: a function of distances (n_images, n_people), a factorisation and its codes."""
+
+    distances: Callable[[Array], Array]
+    model: Any = None
+    codes: Array | None = None
+
+
+def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
+    """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used.
+
+    The result holds the function that returns the distances of images to people, (n_images, n_people).
+    """
+    # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
+    recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
+    return Learnt(recognizer.fit(split.train, split.people).distances)
+
+
+def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine.
+
+    `nuclear` is the weight of the nuclear penalty. All losses get 100 iterations (`tol` is 0), converged or not.
+    """
+    model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        codes = model.fit_transform(split.train)
+    norms = np.linalg.norm(model.components_, axis=1)
+    nearest = Nearest(cosine=True).fit(codes * norms, split.people)
+    return Learnt(lambda images: nearest.distances(model.transform(images) * norms), model, codes)
+
+
+def _pca(split: FaceSplit, rank: int) -> Learnt:
+    """Compare the projections on `rank` eigenfaces by their Euclidean distance."""
+    pca = PCA(rank, random_state=split.seed)
+    codes = pca.fit_transform(split.train)
+    nearest = Nearest().fit(codes, split.people)
+    return Learnt(lambda images: nearest.distances(pca.transform(images)), pca, codes)
+
+
+def _raw(split: FaceSplit, rank: int) -> Learnt:
+    """Compare the images as they are by their Euclidean distance; `rank` is not used."""
+    return Learnt(Nearest().fit(split.train, split.people).distances)
+
+
+def _lda(split: FaceSplit, rank: int) -> Learnt:
+    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used.
+
+    PCA keeps at most 200 dimensions, and no more than there are training images, less one for their mean.
+    """
+    dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
+    discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
+    if split.people.max() == 1:  # the decision function has a single column for two people
+        return Learnt(lambda images: -lda.predict_proba(images))
+    return Learnt(lambda images: -lda.decision_function(images))
+
+
+def _crc(split: FaceSplit, rank: int) -> Learnt:
+    """Use collaborative representation of the images as they are; `rank` is not used."""
+    return Learnt(ClassResidual().fit(split.train, split.people).distances)
+
+
+METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
+    "recognizer": partial(_recognizer, choices.FACE_RULE_DEFAULT),
+    "occluded": partial(_recognizer, "occluded"),
+    "manhattan": partial(_nmf, "manhattan", 1.0),
+    "frobenius": partial(_nmf, "frobenius", 0.0),
+    "kullback-leibler": partial(_nmf, "kullback-leibler", 0.0),
+    "pca": _pca,
+    "raw": _raw,
+    "lda": _lda,
+    "crc": _crc,
+}
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _file_name(corruption: str) -> str:
+    """Return a corruption as part of a file name."""
+    return corruption.replace(":", "-")
+
+
+def _sheets(corruption: str) -> tuple[str, str]:
+    """Return the file names of the components and reconstructions for a corruption."""
+    return f"components-{_file_name(corruption)}.png", f"reconstructions-{_file_name(corruption)}.png"
+
+
+def _draw(faces: Faces, methods: tuple[str, ...], conditions: FaceConditions, seed: int, rows: Rows, out: Path) -> None:
+    """Draw accuracy against rank, and what the factorisations have learnt under each corruption."""
+    draw_curves(averages(rows, GROUP, ["accuracy"]), out / CURVES, panels=("corruption", "test"), score="accuracy")
+    for corruption in conditions.corruptions:
+        _draw_models(faces, methods, conditions, seed, corruption, out)
+
+
+def _draw_models(
+    faces: Faces, methods: tuple[str, ...], conditions: FaceConditions, seed: int, corruption: str, out: Path
+) -> None:
+    """Draw components of the factorisations with the largest rank, and their reconstructions of training images."""
+    # The same split twice, corrupted and as it is, to show one above the other.
+    split, clean = (make_split(faces, kind, 0, conditions, seed) for kind in (corruption, "none"))
+    shown = np.linspace(0, len(split.train) - 1, min(MOST_SHOWN, len(split.train))).astype(int)
+    rank = min(max(conditions.ranks), *split.train.shape)
+    components, reconstructions = {}, {"clean": clean.train[shown], "as trained on": split.train[shown]}
+    for name in RANKED:
+        if name in methods:
+            _, model, codes = METHODS[name](split, rank)  # without the function of distances, which is not needed
+            assert codes is not None
+            H = model.components_
+            rows = H[np.argsort(-H.std(axis=1), kind="stable")[:MOST_SHOWN]]  # those that vary most
+            low = np.minimum(rows.min(axis=1, keepdims=True), 0)  # eigenfaces are partly negative
+            peaks = (rows - low).max(axis=1, keepdims=True)
+            components[name] = (rows - low) / np.where(peaks > 0, peaks, 1)
+            reconstructions[name] = model.inverse_transform(codes[shown])
+    if components:
+        for sheet, name in zip((components, reconstructions), _sheets(corruption), strict=True):
+            draw_rows(sheet, split.image_shape, out / name)

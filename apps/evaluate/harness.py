@@ -1,0 +1,211 @@
+"""What all evaluations share: the jobs of a study are run, their rows kept, and a table is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visionnmf._checks import check_matplotlib
+from visionnmf._progress import Steps
+from visionnmf._text import printable
+from visionnmf.apps.report import Report
+from visionnmf.apps.runner import RESULTS, Jobs, Rows, run_jobs
+from visionnmf.exceptions import ParameterError, UnreadableError
+
+from .settings import Comparison
+
+DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Data and methods, as jobs whose rows become a table.
+
+    Attributes
+    ----------
+    jobs : mapping of str to tuple
+        The arguments of `work` by the name of each job.
+    work : callable
+        Returns the rows of one job: dicts with the keys `columns`.
+    columns : tuple of str
+        Of the table of all rows, ``results.csv``.
+    key : str
+        Digest of the settings and data that rows depend on.
+    lines : callable
+        Makes the lines of the printed table of all rows; :func:`averages` suits most studies.
+    heading : str
+        What was compared, in one line.
+    draw : callable or None
+        Draws all rows to the `pictures`, file names, in a folder.
+    inputs, skipped, notes : list of str
+        As in :class:`~visionnmf.apps.report.Report`.
+    """
+
+    jobs: Jobs
+    work: Callable[..., Rows]
+    columns: tuple[str, ...]
+    key: str
+    lines: Callable[[Rows], Rows]
+    heading: str = ""
+    draw: Callable[[Rows, Path], None] | None = None
+    pictures: Sequence[str] = ()
+    inputs: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Report):
+    """What an evaluation found; with the attributes of :class:`~visionnmf.apps.report.Report`.
+
+    `rows` are those of all jobs, as in ``results.csv``; `table` has the lines that are printed, such as means over
+    splits with their standard deviations. Values that are not known are None.
+    """
+
+    heading: str
+    table: Rows
+    rows: Rows = field(repr=False)
+
+    def _figures(self) -> dict[str, Any]:
+        return {"data": self.heading, "table": self.table}
+
+    def summary(self) -> str:
+        """Return the table with a line for each entry of `table`, then notes, files, and what was left out."""
+        return "\n".join([*([self.heading] if self.heading else []), *_as_text(self.table), *self._notes_and_outputs()])
+
+
+def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: Steps | None = None) -> Evaluation:
+    """Run the jobs of a study that an interrupted run has not finished, and return the table of all.
+
+    Parameters
+    ----------
+    study : Study
+        What is compared, as the function ``study`` of an application's module returns it.
+    comparison : Comparison, optional
+        The folder for results, the number of processes, and whether plots are drawn and results replaced.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each job.
+
+    Returns
+    -------
+    Evaluation
+        A job that fails is one sentence in ``skipped``, and an interrupted run tries it again.
+
+    Raises
+    ------
+    OutputExistsError
+        If the folder holds other results, or pictures of these names without results, and `force` is false.
+    UnreadableError
+        If all jobs fail.
+
+    Examples
+    --------
+    >>> from visionnmf.apps.evaluate import Comparison, FaceConditions, evaluate, faces
+    >>> comparison = Comparison(methods=("raw",))
+    >>> study = faces.study("people", comparison, conditions=FaceConditions(per_person=2))
+    >>> evaluate(study, comparison).table[0]["method"]
+    'raw'
+    """
+    if comparison.plots:
+        check_matplotlib()
+        if study.draw is None:
+            raise ParameterError("plots must be False, because this evaluation draws nothing; got True")
+    pictures = study.pictures if comparison.plots else ()
+    problems: list[str] = []
+    rows = run_jobs(
+        study.jobs,
+        study.work,
+        study.columns,
+        key=study.key,
+        out=comparison.out,
+        processes=comparison.jobs,
+        force=comparison.force,
+        progress=progress,
+        also=pictures,
+        problems=problems,
+    )
+    if not rows:
+        raise UnreadableError("; ".join([*study.skipped, *dict.fromkeys(problems)]))
+    files = []
+    if comparison.out is not None:
+        if comparison.plots and study.draw is not None:
+            study.draw(rows, comparison.out)
+        files = [comparison.out / name for name in (RESULTS, *pictures)]
+    return Evaluation(
+        heading=study.heading,
+        table=[{name: _known(value) for name, value in line.items()} for line in study.lines(rows)],
+        rows=rows,
+        inputs=study.inputs,
+        outputs=[str(file) for file in files if file.exists()],  # a study may have nothing to draw in a picture
+        skipped=[*study.skipped, *dict.fromkeys(problems)],
+        notes=study.notes,
+    )
+
+
+def chosen_methods(comparison: Comparison, known: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
+    """Return the methods to compare, each once: those of `comparison`, all that are `known`, or the `default`."""
+    if comparison.methods is None:
+        return tuple(default)
+    if comparison.methods == ("all",):
+        return tuple(known)
+    unknown = [name for name in comparison.methods if name not in known]
+    if unknown or not comparison.methods:
+        raise ParameterError(f"methods must be some of {list(known)}; got {unknown[0] if unknown else 'none'!r}")
+    return tuple(dict.fromkeys(comparison.methods))
+
+
+def averages(rows: Rows, by: Sequence[str], scores: Sequence[str]) -> Rows:
+    """Return the mean and the standard deviation of scores over all rows with equal values in the columns `by`.
+
+    Rows that lack a score (None or NaN) do not count for it, and a score that no row of a group has is None. A single
+    row has no deviation. The groups stand in the order of their first rows.
+    """
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    lines = []
+    for group, members in groups.items():
+        line: dict[str, Any] = dict(zip(by, group, strict=True))
+        for score in scores:
+            values = [row[score] for row in members if _known(row[score]) is not None]
+            line[score] = float(np.mean(values)) if values else None
+            if len(values) > 1:
+                line[score + DEVIATION] = float(np.std(values))
+        lines.append(line)
+    return lines
+
+
+def _known(value: Any) -> Any:
+    """Return a value, or None for a number that is not finite."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _as_text(lines: Rows) -> list[str]:
+    """Return lines as aligned text under the names of their columns; columns without any value are left out."""
+    names = [name for name in dict.fromkeys(name for line in lines for name in line) if not name.endswith(DEVIATION)]
+    cells = {name: [_cell(line, name) for line in lines] for name in names}
+    shown = {name: column for name, column in cells.items() if any(column)}
+    widths = {name: max(map(len, [name, *column])) for name, column in shown.items()}
+    text = {name for name in shown if any(isinstance(line.get(name), str) for line in lines)}
+
+    def aligned(values: Mapping[str, str]) -> str:
+        """Return one line of the table: texts begin at the left of their column, numbers end at its right."""
+        parts = [f"{values[name]:{'<' if name in text else '>'}{width}}" for name, width in widths.items()]
+        return "  ".join(parts).rstrip()
+
+    heads = {name: name.replace("_", " ") for name in shown}
+    return [aligned(heads), *(aligned({name: shown[name][i] for name in shown}) for i in range(len(lines)))]
+
+
+def _cell(line: Mapping[str, Any], name: str) -> str:
+    """Return a value as text, with its standard deviation if the line has one; nothing for None."""
+    value, deviation = line.get(name), line.get(name + DEVIATION)
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return printable(str(value))
+    return f"{value:.4g}" if deviation is None else f"{value:.4g} ± {deviation:.2g}"
