@@ -371,7 +371,8 @@ class Run:
             if self.debug:
                 from .versions import versions
 
-                error.add_note(versions())
+                if versions() not in getattr(error, "__notes__", ()):  # an input's attempt lies within the run's
+                    error.add_note(versions())
                 raise
             self.tally.cluster_lost |= isinstance(error, ClusterError)
             self.tally.our_fault |= not (isinstance(error, VisionNMFError | OSError) or _is_out_of_memory(error))

@@ -5,28 +5,36 @@ from __future__ import annotations
 import ast
 import linecache
 import platform
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from visionnmf import __version__
 
-__all__ = ["fault_of_a_library", "versions"]
+__all__ = ["TRIED", "fault_of_a_library", "versions"]
 
-# By the name that is imported: the package, and the newest version with which all tests have passed. The oldest stands
-# in pyproject.toml. `make test-versions` says which numbers here are out of date.
-NEWEST = {
-    "numpy": ("numpy", "2.5.5"),
-    "scipy": ("scipy", "1.18.1"),
-    "numba": ("numba", "0.68.1"),
-    "sklearn": ("scikit-learn", "1.9.1"),
-    "skimage": ("scikit-image", "0.26.0"),
-    "cv2": ("opencv-python-headless", "5.0.0.93"),
-    "av": ("av", "19.0.2"),
-    "PIL": ("pillow", "13.0.0"),
-    "tifffile": ("tifffile", "2026.11.8"),
-    "typer": ("typer", "0.29.2"),
+
+class Tried(NamedTuple):
+    """A package, and the oldest and the newest version with which every command was tried."""
+
+    package: str
+    oldest: str
+    newest: str
+
+
+# By the name that is imported. A test compares the oldest with pyproject.toml; `make test-versions` names newer ones.
+TRIED = {
+    "numpy": Tried("numpy", "2.0", "2.5.5"),
+    "scipy": Tried("scipy", "1.13", "1.18.1"),
+    "numba": Tried("numba", "0.61", "0.68.1"),
+    "sklearn": Tried("scikit-learn", "1.6", "1.9.1"),
+    "skimage": Tried("scikit-image", "0.24", "0.26.0"),
+    "cv2": Tried("opencv-python-headless", "4.10.0.84", "5.0.0.93"),
+    "av": Tried("av", "18", "19.0.2"),
+    "PIL": Tried("pillow", "10.1", "13.0.0"),
+    "tifffile": Tried("tifffile", "2024.5.22", "2026.11.8"),
+    "typer": Tried("typer", "0.29", "0.29.2"),
 }
 SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "opencv-python-headless", "av")
 
@@ -41,24 +49,30 @@ def versions() -> str:
 
 
 def fault_of_a_library(error: BaseException) -> str | None:
-    """Return which library an error comes from and which versions work; None if its version is one of these."""
-    called = _library_of(error) if isinstance(error, _MISSING) else None
-    for module in [called] if called else NEWEST:
-        package, newest = NEWEST[module]
-        installed, oldest = _installed(package), _oldest(package)
-        if installed is None or oldest is None:
+    """Return which library may have caused an error by its version, and which versions work; None if none may.
+
+    That is one older than what is declared, or a newer release than was tried, of the library that the error names.
+    """
+    called = _library_of(error)
+    for module, (package, oldest, newest) in TRIED.items():
+        installed = _installed(package)
+        if installed is None:
             continue
-        too_new = called is not None and _parsed(installed) > _parsed(newest)
-        if too_new or _parsed(installed) < _parsed(oldest):
-            return f"{package} {installed} is installed, and {oldest} to {newest} were tried: install one of these"
+        what = None
+        if _release(installed) < _release(oldest):
+            what = "older"
+        elif module == called and _release(installed)[:2] > _release(newest)[:2]:  # bugs are mended in between
+            what = "newer"
+        if what:
+            return f"{package} {installed} is {what} than any tried ({oldest} to {newest}), which may be the cause"
     return None
 
 
-def _parsed(number: str) -> Any:
-    """Return a version that compares as versions do."""
+def _release(number: str) -> tuple[int, ...]:
+    """Return the numbers of a version, which compare as versions do."""
     from packaging.version import Version
 
-    return Version(number)
+    return Version(number).release
 
 
 def _installed(package: str) -> str | None:
@@ -69,32 +83,24 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _oldest(package: str) -> str | None:
-    """Return the lower bound that visionnmf declares for a package; None if visionnmf is not installed."""
-    from packaging.requirements import Requirement
-
-    try:
-        declared = [Requirement(line) for line in requires("visionnmf") or []]
-    except PackageNotFoundError:
-        return None
-    bounds = [each.specifier for each in declared if each.name == package and each.marker is None]
-    return next((bound.version for bound in bounds[0] if bound.operator == ">="), None) if bounds else None
-
-
 def _library_of(error: BaseException) -> str | None:
-    """Return the module of `NEWEST` in which an error arose, or which was called there; None if it is our own fault."""
-    names: list[Any] = [getattr(error, "name", None), _owner(getattr(error, "obj", None))]
-    frames, traceback = [], error.__traceback__
-    while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lasti))
-        traceback = traceback.tb_next
-    for frame, instruction in reversed(frames):
-        here = frame.f_globals.get("__name__", "")
-        names += [here, _called(frame, instruction)]
-        if here.startswith("visionnmf"):  # what lies further out has called us
-            break
+    """Return the module of `TRIED` that defines an error, or in which something was missing; None if there is none."""
+    names: list[Any] = [type(error).__module__]
+    if isinstance(error, ImportError):
+        names.append(error.name)
+    if isinstance(error, _MISSING):
+        names.append(_owner(getattr(error, "obj", None)))
+        frames, traceback = [], error.__traceback__
+        while traceback is not None:
+            frames.append((traceback.tb_frame, traceback.tb_lasti))
+            traceback = traceback.tb_next
+        for frame, instruction in reversed(frames):
+            here = frame.f_globals.get("__name__") or frame.f_code.co_filename.replace("/", ".")  # compiled: av/x.py
+            names += [here, _called(frame, instruction)]
+            if here.startswith("visionnmf"):  # what lies further out has called us
+                break
     roots = (str(name).partition(".")[0] for name in names)
-    return next((root for root in roots if root in NEWEST), None)
+    return next((root for root in roots if root in TRIED), None)
 
 
 def _owner(value: Any) -> str | None:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from visionnmf.apps import annotation, background, faces, features, masquerade, multiview, segmentation
+from visionnmf.apps import annotation, background, evaluate, faces, features, masquerade, multiview, segmentation
 from visionnmf.apps.report import Report
 
 COMMON = ("inputs", "outputs", "skipped", "notes")
@@ -33,17 +33,13 @@ def test_a_report_says_the_same_to_programs_and_to_people():
 def test_every_report_of_an_application_is_one():
     """What JSON documents hold is tested with each command."""
     found = set()
-    for module in (annotation, background, faces, features, masquerade, multiview, segmentation):
+    for module in (annotation, background, evaluate, faces, features, masquerade, multiview, segmentation):
         public = (getattr(module, name) for name in module.__all__)
         found |= {value for value in public if isinstance(value, type) and issubclass(value, Report)}
     assert {each.__name__ for each in found} == {
-        "AnnotationScores", "Annotations", "AnnotatorTrained",
-        "BackgroundReport", "BackgroundScoresReport",
-        "AddedPersonReport", "FaceClustersReport", "FaceComparisonReport", "FaceTrainingReport",
-        "IdentificationReport", "ShadowRemovalReport",
-        "Evaluation", "EvaluationReport", "FitReport", "TransformReport",
-        "FeaturesReport", "LiveReport", "SegmentationReport", "SegmentationScoresReport",
-        "MasqueradeTrained",
+        "Annotations", "AnnotatorTrained", "BackgroundReport", "LiveReport",
+        "AddedPersonReport", "FaceClustersReport", "FaceTrainingReport", "IdentificationReport", "ShadowRemovalReport",
+        "Evaluation", "FitReport", "TransformReport", "FeaturesReport", "SegmentationReport", "MasqueradeTrained",
     }  # fmt: skip
     for each in found:
         assert set(COMMON) <= {field.name for field in dataclasses.fields(each)}

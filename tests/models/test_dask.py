@@ -24,8 +24,7 @@ WEIGHTS = RNG.uniform(0.5, 1.0, X.shape)
 GAPS = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 SAMPLES = RNG.integers(0, 3, len(X)).astype(float)
 BLOCK_SOLVERS = {
-    loss: [name for name, entry in SOLVERS.items() if "blocks" in entry.elsewhere and loss in entry.losses]
-    for loss in LOSSES
+    loss: [name for name, entry in SOLVERS.items() if entry.elsewhere and loss in entry.losses] for loss in LOSSES
 }
 
 

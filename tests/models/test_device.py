@@ -47,9 +47,7 @@ def here(array):
 
 
 PENALTIES = {"penalty_W": Penalty(l1=0.05, high=1.5), "penalty_H": Penalty(l2=0.1)}
-LOSSES_ELSEWHERE = [
-    name for name in LOSSES if any("device" in one.elsewhere and name in one.losses for one in SOLVERS.values())
-]
+LOSSES_ELSEWHERE = [name for name in LOSSES if any(one.elsewhere and name in one.losses for one in SOLVERS.values())]
 
 
 @pytest.mark.parametrize(

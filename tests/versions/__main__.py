@@ -15,11 +15,12 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 EXTRA = "plots"  # which `reproduce` needs
+LONGEST = 900  # seconds of one command; a machine under load takes five times as long as an idle one
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -39,9 +40,14 @@ def run(*command: str | Path, folder: Path) -> str:
     """Run a command in a folder of its own, without what the present environment would lend it; return its output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     kept["NUMBA_CACHE_DIR"] = str(folder / "kernels")
-    done = subprocess.run(command, cwd=folder, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    line = f"$ {' '.join(map(str, command))}"
+    output: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    try:
+        done = subprocess.run(command, cwd=folder, env=kept, timeout=LONGEST, **output)
+    except subprocess.TimeoutExpired as hanging:
+        raise Failure(f"{line}\n{hanging.output or ''}\nhangs for {LONGEST} s") from hanging
     if done.returncode:
-        raise Failure(f"$ {' '.join(map(str, command))}\n{done.stdout}")
+        raise Failure(f"{line}\n{done.stdout}")
     return done.stdout
 
 
@@ -50,7 +56,10 @@ def python_of(version: str) -> str | None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     candidates = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)]
     for candidate in candidates:
-        if candidate and not subprocess.run([candidate, "-c", "import venv"], capture_output=True).returncode:
+        if (
+            candidate
+            and not subprocess.run([candidate, "-c", "import ensurepip, venv"], capture_output=True).returncode
+        ):
             return str(candidate)
     return None
 
@@ -68,9 +77,13 @@ def environments() -> list[Environment]:
     if missing:
         print(f"skipped, because this machine has no Python {' and no '.join(missing)}", flush=True)
     pythons = {version: python for version, python in found.items() if python is not None}
+    if not pythons:
+        sys.exit(f"tests.versions: none of Python {', '.join(PYTHONS)} is here")
     tried = [Environment(f"Python {version}, newest", python, []) for version, python in pythons.items()]
-    oldest = pythons.get(PYTHONS[0])
-    return tried if oldest is None else [Environment(f"Python {PYTHONS[0]}, lowest", oldest, lowest()), *tried]
+    if PYTHONS[0] not in pythons:
+        print(f"the lowest versions are not tried, because they need Python {PYTHONS[0]}", flush=True)
+        return tried
+    return [Environment(f"Python {PYTHONS[0]}, lowest", pythons[PYTHONS[0]], lowest()), *tried]
 
 
 def attempt(environment: Environment, wheel: Path, folder: Path) -> str | None:
@@ -83,12 +96,13 @@ def attempt(environment: Environment, wheel: Path, folder: Path) -> str | None:
         run(python, *PIP, "install", f"{wheel}[{EXTRA}]", *environment.constraints, folder=folder)
         installed = time.perf_counter()
         shutil.copy(Path(__file__).with_name("smoke.py"), folder)
-        run(python, folder / "smoke.py", folder / "work", folder=folder)
+        said = run(python, folder / "smoke.py", folder / "work", folder=folder)
         versions = run(python, "-m", "visionnmf", "--version", folder=folder).strip()
     except Failure as failure:
         return f"{environment.name}: failed\n{failure}"
     seconds = f"installed in {installed - began:.0f} s, used in {time.perf_counter() - installed:.0f} s"
     print(f"{environment.name}: {seconds}: {versions}", flush=True)
+    print(*(f"  {line}\n" for line in said.splitlines() if line.startswith("newer ")), sep="", end="", flush=True)
     return None
 
 

@@ -7,9 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
 
 import av
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -19,8 +23,8 @@ from PIL import Image
 
 from visionnmf.apps.cli import COMMANDS
 from visionnmf.apps.cli.run import error_line
-from visionnmf.apps.cli.versions import NEWEST, fault_of_a_library, versions
-from visionnmf.datasets import make_mosaic, make_surveillance
+from visionnmf.apps.cli.versions import TRIED, fault_of_a_library, versions
+from visionnmf.datasets import load_surveillance, make_mosaic, make_surveillance
 from visionnmf.io import VideoReader, VideoWriter
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -194,6 +198,10 @@ def unknown_argument_of_a_compiled_function():
     av.open("x", nonsense=1)
 
 
+def unknown_argument_of_a_compiled_method():
+    SimpleNamespace(buffer=av.open(str(load_surveillance().path))).buffer.seek(0, nonsense=1)
+
+
 def unknown_argument_of_a_python_function():
     skimage.transform.resize(nonsense=1)
 
@@ -210,31 +218,52 @@ def import_that_is_gone():
     from numba.core import nonsense  # noqa: F401
 
 
+def kernel_that_cannot_be_typed():
+    numba.njit(lambda a: a.nonsense)(1)
+
+
 WRONG_CALLS = {
     unknown_argument_of_a_compiled_function: "av",
+    unknown_argument_of_a_compiled_method: "av",
     unknown_argument_of_a_python_function: "scikit-image",
     name_that_is_gone: "scikit-image",
     method_that_is_gone: "scipy",
     import_that_is_gone: "numba",
+    kernel_that_cannot_be_typed: "numba",
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG_CALLS)
-def test_a_fault_by_the_version_of_a_library_names_it_and_the_cure(monkeypatch, wrong):
-    with pytest.raises((TypeError, AttributeError, ImportError)) as caught:
+def test_a_fault_by_the_version_of_a_library_names_it_and_what_was_tried(monkeypatch, wrong):
+    with pytest.raises((TypeError, AttributeError, ImportError, numba.TypingError)) as caught:
         wrong()
     assert fault_of_a_library(caught.value) is None  # this version was tried
-    newest = {module: (package, "0.0.1") for module, (package, _) in NEWEST.items()}
-    monkeypatch.setattr("visionnmf.apps.cli.versions.NEWEST", newest)
+    newest = {module: tried._replace(newest="0.0.1") for module, tried in TRIED.items()}
+    monkeypatch.setattr("visionnmf.apps.cli.versions.TRIED", newest)
     package = WRONG_CALLS[wrong]
     told = fault_of_a_library(caught.value)
-    assert told.startswith(f"{package} {version(package)} is installed, and ") and "to 0.0.1 were tried" in told
+    assert told.startswith(f"{package} {version(package)} is newer than any tried (") and "to 0.0.1)" in told
     assert told in error_line(caught.value, "a.png")
 
 
+def test_a_fault_of_ours_is_blamed_on_no_library(monkeypatch):
+    newest = {module: tried._replace(newest="0.0.1") for module, tried in TRIED.items()}
+    monkeypatch.setattr("visionnmf.apps.cli.versions.TRIED", newest)
+    for wrong in (lambda: error_line(), lambda: SimpleNamespace().numpy, lambda: None + 1, lambda: 1 / 0):
+        with pytest.raises((TypeError, AttributeError, ZeroDivisionError)) as caught:
+            wrong()
+        assert fault_of_a_library(caught.value) is None
+
+
 def test_a_fault_beside_a_library_that_is_too_old_names_it(monkeypatch):
-    monkeypatch.setattr("visionnmf.apps.cli.versions.version", lambda _: "1.26.4")
-    assert fault_of_a_library(ZeroDivisionError()).startswith("numpy 1.26.4 is installed, and 2.0 to ")
+    monkeypatch.setattr("visionnmf.apps.cli.versions.version", lambda name: "1.26.4" if name == "numpy" else "99")
+    assert fault_of_a_library(ZeroDivisionError()).startswith("numpy 1.26.4 is older than any tried (2.0 to ")
+
+
+def test_the_oldest_versions_are_those_that_are_declared():
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8")
+    declared = tomllib.loads(text)["project"]["dependencies"]
+    assert {f"{package}>={oldest}" for package, oldest, _ in TRIED.values()} <= {*declared}
 
 
 def test_debug_shows_the_traceback(tmp_path):
@@ -243,7 +272,7 @@ def test_debug_shows_the_traceback(tmp_path):
     assert plain.returncode == 2 and plain.stderr.count("\n") == 1
     debug = subprocess.run([*command, "--debug"], capture_output=True, text=True, check=False)
     assert debug.returncode != 0 and "Traceback" in debug.stderr
-    assert debug.stderr.splitlines()[-1] == versions()
+    assert debug.stderr.splitlines()[-1] == versions() and debug.stderr.count(versions()) == 1
 
 
 def test_the_list_of_commands_has_one_line_for_each():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import cleandoc
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 
 def test_every_attribute_of_a_fit_is_documented(model):
-    text = FaceRecognizer.__doc__
-    told = set(re.findall(r"\b[a-z_]+_\b", text[text.index("    Attributes\n") : text.index("    References\n")]))
+    text = cleandoc(FaceRecognizer.__doc__)
+    told = set(re.findall(r"\b[a-z_]+_\b", text[text.index("\nAttributes\n") : text.index("\nReferences\n")]))
     for recognizer in (model[1], load(model[0]).recognizer):
         kept = {name for name in vars(recognizer) if name.endswith("_") and not name.startswith("_")}
         assert "missing_scores_" in kept and kept <= told, kept - told
