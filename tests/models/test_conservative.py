@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from visionnmf import ConservativeNMF, load_model
 from visionnmf.engine.online import conservative
@@ -197,3 +197,12 @@ def test_parameters_that_are_not_allowed(parameters, sentence):
             fit(np.ones((3, 3)))
     with pytest.raises(NotFittedError):
         ConservativeNMF().transform(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize("batch_size", [8, 1024])
+@pytest.mark.parametrize("n", [6, 12, 50])
+def test_a_model_that_is_much_worse_than_zero_says_so(n, batch_size):
+    model = ConservativeNMF(4, batch_size=batch_size, random_state=0)
+    for data in (np.eye(n), sp.csr_array(np.eye(n)), np.diag(np.arange(1, n + 1.0)).astype(np.float32)):
+        with pytest.warns(ConvergenceWarning, match="diverged: the mean error of a sample is .* a smaller w"):
+            model.fit(data)

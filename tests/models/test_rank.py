@@ -1,6 +1,7 @@
 """select_rank: the true rank of made data, scores by hand, and what it refuses."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models import rank as module
 from visionnmf.models.multiview.view_measures import plot_usage
 from visionnmf.models.rank import RankSelection
+
+pytestmark = pytest.mark.filterwarnings("ignore:select_rank proposes")  # where few ranks are tried
 
 QUICK = NMF(loss="frobenius", max_iter=30, tol=0)
 
@@ -115,7 +118,7 @@ def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
     X = rng.random((12, 10))
     with pytest.warns(ConvergenceWarning, match="6 of 6 fits of select_rank stopped before they had conv") as caught:
         select_rank(X, [1, 2], estimator=NMF(loss="frobenius", max_iter=1, tol=1e-12), random_state=0)
-    assert len(caught) == 1
+    assert sum(issubclass(each.category, ConvergenceWarning) for each in caught) == 1
 
 
 @pytest.mark.slow
@@ -169,3 +172,17 @@ def test_the_guide_runs():
     examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     assert len(examples) >= 4
     exec("\n".join(examples), {})
+
+
+def test_a_proposal_of_the_largest_rank_says_so(rng):
+    X = low_rank(rng, 5, (40, 30))
+    with pytest.warns(
+        UserWarning, match="select_rank proposes 3, the largest rank that was tried; a larger one may be"
+    ):
+        select_rank(X, [1, 2, 3], estimator=NMF(loss="frobenius"), random_state=0)
+    with pytest.warns(UserWarning, match="select_rank proposes 4"):
+        select_rank(X, [2, 4], estimator=NMF(loss="frobenius"), n_splits=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        select_rank(X, [3, 5, 7], estimator=NMF(loss="frobenius"), random_state=0)
+        select_rank(X, [2], estimator=NMF(loss="frobenius"), random_state=0)  # nothing was to be chosen

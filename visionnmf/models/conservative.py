@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, check_flag, check_number, check_random_state, check_saved
@@ -17,6 +19,9 @@ from .linear_model import LinearModel
 __all__ = ["ConservativeNMF"]
 
 Array = NDArray[Any]
+
+# Mean error of samples of unit norm. It is 1 for a model of zeros, and often a few times that while it is learnt.
+DIVERGED = 10
 
 
 class ConservativeNMF(LinearModel):
@@ -134,6 +139,7 @@ class ConservativeNMF(LinearModel):
         for _ in range(self.max_iter):
             self._learn(data[rng.permutation(data.shape[0])] if self.shuffle else data)
         self.n_iter_ = int(self.max_iter)
+        self._warn_if_diverged()
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
@@ -148,6 +154,7 @@ class ConservativeNMF(LinearModel):
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
         self.n_iter_ += 1
+        self._warn_if_diverged()
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -213,6 +220,18 @@ class ConservativeNMF(LinearModel):
                 self._close_batch()
         if not len(self.errors_):  # until a batch is full, the last factors are also the best ones
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
+
+    def _warn_if_diverged(self) -> None:
+        """Warn if the latest full batch, or else the open one, is explained much worse than by a model of zeros."""
+        count, error = self._open_batch
+        mean = self.errors_[-1] if len(self.errors_) else error / max(count, 1)
+        if not mean <= DIVERGED:
+            warnings.warn(
+                f"ConservativeNMF diverged: the mean error of a sample is {mean:.3g} times its norm, as with samples "
+                "that share no features or a large w; take OnlineNMF, or a smaller w.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _close_batch(self) -> None:
         """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far.

@@ -87,7 +87,8 @@ def select_rank(
     rank misses structure, and too high a rank follows noise and outliers of the shown entries, so the loss has a
     minimum. Ranks above the true one are often level. Therefore the proposed rank is the lowest whose mean loss is
     close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks. A
-    ConvergenceWarning says if fits stopped too early.
+    ConvergenceWarning says if fits stopped too early, and a UserWarning if the proposed rank is the largest that was
+    tried.
 
     Parameters
     ----------
@@ -165,7 +166,14 @@ def select_rank(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return RankSelection(int(tried[_choose(scores)]), tried, scores)
+    proposed = int(tried[_choose(scores)])
+    if len(tried) > 1 and proposed == tried[-1] < min(data.shape):
+        warnings.warn(
+            f"select_rank proposes {proposed}, the largest rank that was tried; a larger one may be better: give ranks "
+            "above it.",
+            stacklevel=2,
+        )
+    return RankSelection(proposed, tried, scores)
 
 
 def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:
