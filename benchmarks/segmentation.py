@@ -63,7 +63,7 @@ def normalised_cuts(image: Image) -> Any:
 def defaults() -> None:
     """Print the scores of the default number of segments, and of five, by each method."""
     print("\n| method | segments | covering | Rand index | variation of information, bits |\n|" + " --- |" * 5)
-    for method, loss in (("tree", "manhattan"), ("nmf", "manhattan"), ("nmf", "frobenius")):
+    for method, loss in (("tree", None), ("nmf", "manhattan"), ("nmf", "frobenius")):
         name = method if method == "tree" else f"{method}, {loss}"
         for count in (None, SEGMENTS):
             found = [

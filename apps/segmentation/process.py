@@ -83,12 +83,11 @@ class SegmentationReport(Report):
         }
 
     def summary(self) -> str:
-        """Return the report for a person.
+        """Return the report for a person: one line, and one for each note.
 
         Returns
         -------
         str
-            One line.
         """
         height, width = self.shape
         # at most the ten largest segments, in % of the picture
@@ -96,10 +95,11 @@ class SegmentationReport(Report):
         more = ", ..." if len(self.sizes) > 10 else ""
         plural = "" if len(self.sizes) == 1 else "s"
         first, rest = self.outputs[:4], self.outputs[4:]  # the four pictures that are always written come first
-        return (
+        line = (
             f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
             f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
         )
+        return "\n".join([line, *(f"  {note}" for note in self.notes)])
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,16 @@ def process_image(
         seconds=time.perf_counter() - begin,
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
+        notes=_fewer(wanted, len(result.sizes)),
     )
+
+
+def _fewer(wanted: WantedSegments, found: int) -> list[str]:
+    """Return a sentence if there are fewer segments than were asked for, and no markers, which may join some."""
+    asked = wanted.n_segments
+    if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
+        return []
+    return [f"{found} segments in place of {asked}: the picture has no more regions to tell apart"]
 
 
 def process_paper(

@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf import choices
 from visionnmf._checks import RandomState, brief, check_choice, check_count
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image
@@ -229,7 +230,7 @@ def segment(
     n_segments: int | str | None = None,
     *,
     method: str = "tree",
-    loss: str = "manhattan",
+    loss: str | None = None,
     scale: float | None = None,
     mask: ArrayLike | None = None,
     markers: ArrayLike | None = None,
@@ -249,8 +250,8 @@ def segment(
         "tree" cuts a tree of regions over learnt borders. "nmf" factorises how low in the tree these regions meet by
         symmetric NMF, and puts each region into the part to which it belongs most. The tree agrees a little better
         with people; NMF also gives `memberships`.
-    loss : {"manhattan", "frobenius"}, default="manhattan"
-        The loss of the factorisation.
+    loss : {"manhattan", "frobenius"}, optional
+        The loss of the factorisation, with the method "nmf" only; "manhattan" if not given.
     scale : float in [0, 1], optional
         How strong a border must be to part two segments: smaller values give more segments.
     mask : array-like of bool [shape=(height, width)], optional
@@ -299,7 +300,7 @@ def segment(
     if method == "nmf":
         # without a number, as many as the tree has at this scale
         n_parts = hierarchy.n_regions - hierarchy.n_merges(scale=scale) if count is None else count
-        labels, sizes, memberships = _factorise(hierarchy, n_parts, loss)
+        labels, sizes, memberships = _factorise(hierarchy, n_parts, loss or choices.SEGMENT_LOSSES[0])
         cut = _Cut(labels, sizes, None, hierarchy)
     else:
         # the labels, the sizes, the scale of the cut and its tree, in which markers divide regions

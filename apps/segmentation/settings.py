@@ -70,9 +70,13 @@ class WantedSegments:
             choices=choices.SEGMENT_METHODS,
         ),
     ] = "tree"
-    loss: Annotated[str, Option("With --method nmf: the loss of the factorisation", choices=choices.SEGMENT_LOSSES)] = (
-        choices.SEGMENT_LOSSES[0]
-    )
+    loss: Annotated[
+        str | None,
+        Option(
+            f"With --method nmf: the loss of the factorisation, {choices.SEGMENT_LOSSES[0]} if not given",
+            choices=choices.SEGMENT_LOSSES,
+        ),
+    ] = None
     n_segments: Annotated[
         Any,
         Option(
@@ -98,6 +102,10 @@ class WantedSegments:
         `n_segments`, `scale` and `markers` are None where they are not given; `n_segments` may also be "auto". Only the
         `method` "tree" takes a scale and markers.
         """
+        if self.loss is not None and self.method != "nmf":
+            raise ParameterError(
+                f"loss must be left out with the method {self.method}, because only nmf has one; got {self.loss}"
+            )
         for name in ("scale", "markers"):
             if self.method != "tree" and getattr(self, name) is not None:
                 raise ParameterError(

@@ -7,6 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from helpers import run_command
 from PIL import Image
 from sklearn.cluster import KMeans
 
@@ -17,7 +18,7 @@ from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 from visionnmf.features import reduce_image
-from visionnmf.io import read_image
+from visionnmf.io import read_image, write_image
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,7 @@ def test_many_segments_need_two_bytes(rng: np.random.Generator) -> None:
         ({"n_segments": True}, "got True"),
         ({"scale": 1.5}, "scale must be a number from 0 to 1; got 1.5"),
         ({"scale": 0.1, "n_segments": 3}, "n_segments must be left out where a scale is given"),
+        ({"loss": "frobenius"}, "loss must be left out with the method tree, because only nmf has one; got frobenius"),
     ],
 )
 def test_arguments_out_of_range(options: dict[str, float], sentence: str) -> None:
@@ -419,3 +421,21 @@ def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="no such file"):
         process_image(tmp_path / "missing.png", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--loss", "manhattan"), ("--loss", "frobenius", "--method", "tree")])
+def test_a_loss_without_a_factorisation_is_refused(tmp_path, arguments):
+    result = run_command("segment", "sample:coffee", "--out", tmp_path, *arguments)
+    assert result.exit_code == 2 and "--loss must be left out with the method tree" in result.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):
+    write_image(tmp_path / "a.png", np.full((40, 50, 3), 90, np.uint8))
+    write_image(tmp_path / "b.png", make_mosaic(60, 80, random_state=0).image)
+    for name, asked in (("a.png", 5), ("b.png", 1000)):
+        report = process_image(tmp_path / name, wanted=WantedSegments(n_segments=asked), out=tmp_path / "out")
+        (note,) = report.notes
+        assert note.startswith(f"{len(report.sizes)} segments in place of {asked}: ") and note in report.summary()
+    enough = process_image(tmp_path / "b.png", wanted=WantedSegments(n_segments=3), out=tmp_path / "out", force=True)
+    assert enough.notes == [] and len(enough.sizes) == 3
