@@ -183,7 +183,7 @@ COMMANDS = {
         "evaluate multiview left.csv right.csv --labels classes.txt --splits 1 --methods joint --ranks 6 --out mv"
     ],
     "features": ["features few --kind all --out features.npz"],
-    "reproduce": ["reproduce conservative/starts --quick --out papers"],
+    "reproduce": ["reproduce sbcd/fig-2 --quick --out papers"],
 }
 
 
