@@ -30,7 +30,7 @@ TRIED = {
     "numba": Tried("numba", "0.61", "0.68.1"),
     "sklearn": Tried("scikit-learn", "1.6", "1.9.1"),
     "skimage": Tried("scikit-image", "0.24", "0.26.0"),
-    "cv2": Tried("opencv-python-headless", "4.10.0.84", "5.0.0.93"),
+    "cv2": Tried("opencv-python-headless", "4.11.0.86", "5.0.0.93"),
     "av": Tried("av", "18", "19.0.2"),
     "PIL": Tried("pillow", "10.1", "13.0.0"),
     "tifffile": Tried("tifffile", "2024.5.22", "2026.11.8"),
