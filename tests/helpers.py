@@ -1,5 +1,6 @@
 """What tests share."""
 
+import inspect
 import os
 import signal
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.ndimage import gaussian_filter
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -32,6 +34,12 @@ def made_faces(rng, n_people=6, n_images=8):
         images.append(np.tensordot(shares, looks, 1) * 200 + 20)
         labels += [f"person {person}"] * n_images
     return np.concatenate(images).astype(np.uint8), np.array(labels)
+
+
+def random_array(shape, *, rng, **options):
+    """Return a sparse array of SciPy, whose name for the generator changed with 1.15."""
+    name = "rng" if "rng" in inspect.signature(sp.random_array).parameters else "random_state"
+    return sp.random_array(shape, **{name: rng}, **options)
 
 
 def data_file(name: str) -> Path:

@@ -6,6 +6,7 @@ import naive_papers
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import random_array
 from numpy.random import RandomState
 
 from visionnmf import NMF, Penalty, SymmetricNMF
@@ -95,7 +96,7 @@ def test_lambda_0_is_a_unit_of_the_data(X, start):
 
 def test_a_graph_has_the_largest_eigenvalue_of_its_laplacian(rng):
     for n in (5, 600):  # all eigenvalues of the small one, a search for that of the large one
-        near = sp.random_array((n, n), density=0.1, rng=rng)
+        near = random_array((n, n), density=0.1, rng=rng)
         affinity = sp.csr_array(near + near.T)
         affinity.setdiag(0)
         graph = Graph(affinity)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import random_array
 from loss_checks import losses_where
 from scipy.optimize import linprog
 
@@ -81,7 +82,7 @@ def test_other_losses_are_refused_by_name(rng):
 
 
 def test_blocks_cover_the_rows_and_share_the_entries(rng):
-    X = sp.random_array((500, 100), density=0.1, rng=rng, format="csr")
+    X = random_array((500, 100), density=0.1, rng=rng, format="csr")
     work = row_blocks(X, 600)
     assert [start for start, _ in work[1:]] == [stop for _, stop in work[:-1]]
     assert work[0][0] == 0
@@ -288,7 +289,7 @@ def test_codes_of_a_row_do_not_depend_on_the_others(loss, dtype, rng):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_number_of_threads_does_not_matter(loss, monkeypatch, rng):
-    X = sp.random_array((4000, 300), density=0.1, rng=rng, format="csr")  # several blocks
+    X = random_array((4000, 300), density=0.1, rng=rng, format="csr")  # several blocks
     Wt, H = start(rng, X)
     results = []
     for threads in ("1", "3"):
@@ -320,7 +321,7 @@ def test_memory_grows_with_the_stored_entries(loss, rng):
 @pytest.mark.parametrize("loss", ["manhattan", "kullback-leibler"])
 def test_penalties_that_couple_rows_are_refused(loss, rng):
     X = counts(rng)
-    graph = sp.csr_array(sp.random_array((60, 60), density=0.1, rng=rng))
+    graph = sp.csr_array(random_array((60, 60), density=0.1, rng=rng))
     problem = Problem(X, Loss(loss), penalty_W=Penalties(graph=graph + graph.T))
     with pytest.raises(ParameterError, match=r"penalty_W.*graph|graph.*penalty_W"):
         name = choose("auto", problem)

@@ -33,8 +33,11 @@ def iptc(*words, utf8=True):
 
 
 def jpeg(path, xmp=b"", segment=b""):
-    Image.new("RGB", (4, 3), (9, 99, 200)).save(path, **({"xmp": xmp} if xmp else {}))
+    Image.new("RGB", (4, 3), (9, 99, 200)).save(path)
     content = path.read_bytes()
+    if xmp:  # Pillow before 11 does not write it
+        xmp = b"http://ns.adobe.com/xap/1.0/\x00" + xmp
+        segment += b"\xff\xe1" + (len(xmp) + 2).to_bytes(2, "big") + xmp
     path.write_bytes(content[:2] + segment + content[2:])
     return path
 

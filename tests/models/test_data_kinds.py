@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import random_array
 
 from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF
 from visionnmf.exceptions import ParameterError
@@ -53,7 +54,7 @@ def test_what_is_a_number_is_not_refused():
 
 def broken(name):
     """A sparse matrix whose indices lead out of it; made by hand, as SciPy's constructors look at some."""
-    matrix = sp.random_array((12, 6), density=0.6, format="csr", rng=np.random.default_rng(1))
+    matrix = random_array((12, 6), density=0.6, format="csr", rng=np.random.default_rng(1))
     if name == "column far out":
         matrix.indices[0] = 10**8
     if name == "column beyond":
@@ -121,7 +122,7 @@ def test_malformed_sparse_data_are_refused(name):
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo", "lil", "dok", "dia"])
 @pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
 def test_sound_sparse_data_of_every_format_are_taken(form):
-    sparse = sp.random_array((12, 6), density=0.6, format="csr", rng=np.random.default_rng(1))
+    sparse = random_array((12, 6), density=0.6, format="csr", rng=np.random.default_rng(1))
     model = NMF(2, loss="frobenius", max_iter=5, tol=0, random_state=0)
     expected = model.fit(sparse).components_
     given = sparse.asformat(form)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import random_array
 from loss_checks import given, given_where, losses_where
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -225,7 +226,7 @@ def test_a_component_that_has_died_away_does_no_harm_to_sparse_codes(size):
 
 @pytest.mark.filterwarnings("ignore:NMF found codes 0")  # the Manhattan loss takes so few entries for outliers
 def test_float32_sparse_stays_float32(rng):
-    X = sp.random_array((30, 20), density=0.2, rng=rng, dtype=np.float32)
+    X = random_array((30, 20), density=0.2, rng=rng, dtype=np.float32)
     for loss in SPARSE:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from helpers import random_array
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty, load_model
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture
 def counts(rng):
-    return sp.random_array((120, 300), density=0.03, rng=rng, format="csr")
+    return random_array((120, 300), density=0.03, rng=rng, format="csr")
 
 
 def test_a_zero_model_of_sparse_data_warns_and_names_the_cure(counts, tmp_path):
@@ -28,7 +28,7 @@ def test_a_zero_model_of_sparse_data_warns_and_names_the_cure(counts, tmp_path):
 
 
 def test_codes_that_are_0_for_most_samples_warn_too(rng):
-    X = sp.random_array((120, 300), density=0.2, rng=rng).toarray()
+    X = random_array((120, 300), density=0.2, rng=rng).toarray()
     with pytest.warns(UserWarning, match='use loss="kullback-leibler"'):
         model = NMF(4, random_state=0).fit(X)
     assert model.optimality_ >= 0

@@ -4,6 +4,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import random_array
 from hypothesis import given, settings, strategies as st
 
 from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_kernels
@@ -20,7 +21,7 @@ def _quiet():
 
 def make(rng, dtype=np.float64, shape=(6, 9), r=3, density=0.4):
     """Return a sparse array with an explicit 0 and an empty row, and two factors, point-major."""
-    X = sp.random_array(shape, density=density, rng=rng, format="lil")
+    X = random_array(shape, density=density, rng=rng, format="lil")
     X[1] = 0
     X = sp.csr_array(X)
     X.data[0] = 0
