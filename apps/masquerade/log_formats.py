@@ -231,9 +231,7 @@ def _format_of(texts: list[str]) -> str:
             return name
     if sum(bool(_BASH.match(line)) for line in texts) * 4 >= len(texts):
         return "bash"
-    if any(map(_FISH.match, texts)) and sum(bool(_FISH.match(line) or line.startswith("  ")) for line in texts) == len(
-        texts
-    ):
+    if any(map(_FISH.match, texts)) and all(_FISH.match(line) or line.startswith("  ") for line in texts):
         return "fish"
     try:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])

@@ -14,7 +14,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"`(?:python |make bench )?(?:benchmarks/)?(\w+)\.py((?: [\w.-]+)*)`")
 
 
-OWN_WORDS = {"segmentation_train"}  # has no parts, and runs whatever it is told
+OWN_WORDS = {"segmentation_train"}  # is one table; its words are not names of parts
 
 
 def commands():

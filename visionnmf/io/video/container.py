@@ -32,7 +32,7 @@ CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
     "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv,webp_anim,webp"
 )
-# PyAV before 19 stops at metadata that are no UTF-8, unless it is told otherwise by an argument that 19 no longer has.
+# PyAV 18 stops at metadata that are not UTF-8 unless this argument is given. PyAV 19 reads them and refuses it.
 METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(InputContainer, "metadata_errors") else {}
 
 # A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
