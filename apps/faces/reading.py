@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import shown
+from visionnmf._pixel_range import PixelRangeWarning, in_eight_bits
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -79,6 +80,9 @@ def open_faces(
         faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
     if named and not faces.labels.all():  # 0 stands for a person who is not known
         raise ParameterError(f"source must say who is on each image; got {source} without labels")
+    for note in notes:
+        if note.category is PixelRangeWarning:
+            warnings.warn(str(note.message), UserWarning, stacklevel=2)
     # Images that are left out are reported by plain UserWarnings, others by classes of their own.
     skipped = [str(note.message).removeprefix("left out: ") for note in notes if note.category is UserWarning]
     return faces, skipped
@@ -129,8 +133,7 @@ def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
 
 def find_faces(image: NDArray[Any]) -> list[Box]:
     """Return the boxes in pixels of all upright frontal faces on an RGB image, the largest first."""
-    if image.dtype == np.uint16:  # the cascade takes 8 bits
-        image = (image >> 8).astype(np.uint8)
+    image = in_eight_bits(image)  # the cascade takes these
     height, width = image.shape[:2]
     shrink = min(1.0, LONGEST / max(height, width))  # large photographs are searched at a smaller scale
     small = image

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
@@ -50,7 +51,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     >>> overlay(result.image, result.labels).shape
     (48, 64, 3)
     """
-    pixels = check_image(image)
+    pixels = in_full_range(check_image(image))[0]
     if np.shape(labels) != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
     names, index = _numbered(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_flag, check_numbers
+from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 from visionnmf.features.images import full_range
@@ -76,12 +78,10 @@ def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = 
         if values.dtype.kind == "f" and values.ndim in (2, 3):
             values = np.where(inside if values.ndim == 2 else inside[..., np.newaxis], values, values.dtype.type(0))
     values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
-    shown = false_colours(values, inside) if bands else values
+    shown, note = (false_colours(values, inside), "") if bands else in_full_range(values, inside)
+    if note:
+        warnings.warn(f"image: {note}", UserWarning, stacklevel=3)
     pixels = shown if inside is None else fill_outside(shown, inside)
-    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16: stretch those to the whole range
-        bits = max(8, int(pixels.max()).bit_length())
-        if bits < 16:
-            shown, pixels = (np.minimum(part, 2**bits - 1) << np.uint16(16 - bits) for part in (shown, pixels))
     return Picture(shown, pixels, values, inside)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from visionnmf._pixel_range import in_eight_bits
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 
 MOST_SCANS = 500  # progressive files have about ten
@@ -20,13 +21,13 @@ SCAN, END = 0xDA, 0xD9
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 
 
-def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
+def to_grey8(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]:
     """Return a grey or RGB picture of 8 or 16 bits as grey uint8 (height, width).
 
-    16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
+    White in 16-bit values is that of `bits` bits, by default of as few as hold them. Colours are weighted as in ITU-R
+    BT.601.
     """
-    if values.dtype == np.uint16:
-        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 = 257 * 255; 128 rounds
+    values = in_eight_bits(values, bits)
     return values if values.ndim == 2 else np.array(Image.fromarray(values).convert("L"))
 
 

@@ -94,12 +94,6 @@ def test_number_types_and_channels_do_not_matter(picture: np.ndarray) -> None:
     np.testing.assert_array_equal(segment(grey).labels, segment(np.dstack([grey] * 3)).labels)
 
 
-def test_twelve_bits_in_sixteen_are_not_black(picture: np.ndarray) -> None:
-    twelve = segment(picture.astype(np.uint16) * 16)
-    assert covering(twelve.labels, [segment(picture).labels]) > 0.95
-    assert twelve.overlay().mean() > 0.8 * segment(picture).overlay().mean()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", [lambda x: x[:, ::-1], lambda x: x[::-1], lambda x: x.swapaxes(0, 1)])
 def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.ndarray]) -> None:
