@@ -26,7 +26,7 @@ from visionnmf.apps.segmentation.boundaries import (
     label_boundaries,
     score_boundaries,
 )
-from visionnmf.apps.segmentation.merging import load_border_model
+from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.scores import score_segmentation
 from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments

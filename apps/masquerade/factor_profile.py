@@ -126,12 +126,7 @@ class FactorProfile(Profile):
         return -np.log(np.maximum(counts, MIN_DISTANCE) / counts.sum())
 
     def _rows(self, sessions: list[Counter[Hashable]]) -> sp.csr_array:
-        """Return rows (n_sessions, n_commands) of counted sessions, without new commands.
-
-        "nmf" gives 1 for each command that occurs, "wang" its share of the session, and "mex-perera" its share of the
-        session's known commands times ``-log(p)``, with `p` the command's share of all training. `_information`
-        (n_commands,) holds ``-log(p)``, and `_columns` the column of each command.
-        """
+        """Return rows (n_sessions, n_commands) of counted sessions, without new commands."""
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
         for counts in sessions:

@@ -150,11 +150,7 @@ def read_events(
 def _events(
     lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str
 ) -> Iterator[Event | None]:
-    """Yield an event for each program of each line, or with `whole` for each command line.
-
-    `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
-    among the lines means that standard input has nothing new; it is passed on.
-    """
+    """Yield an event for each program of each line, or with `whole` for each command line."""
     number = 0
     for line in lines:
         if line is None:
@@ -214,11 +210,7 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
 
 
 def _format_of(texts: list[str]) -> str:
-    """Guess the format of a log from its first non-empty lines; "plain" if nothing else fits.
-
-    A format needs half of the lines, but bash a quarter only, because times alternate with commands of several lines.
-    Tables are recognised by a column of commands in the header.
-    """
+    """Guess the format of a log from its first non-empty lines; "plain" if nothing else fits."""
     if not texts:
         return "plain"
     tests: dict[str, Callable[[str], object]] = {
@@ -330,10 +322,7 @@ def _read_numbered(line: str) -> _Found | None:
 
 
 class _CsvReader:
-    """Reads a table whose header names the columns of commands (required), users and times.
-
-    A repeated header, as between two logs, and lines that are not valid CSV are skipped.
-    """
+    """Reads a table whose header names the columns of commands (required), users and times."""
 
     def __init__(self, name: str) -> None:
         """Begin without a header, which also tells the delimiter; errors call the log `name`."""
@@ -342,11 +331,7 @@ class _CsvReader:
         self.delimiter = ","
 
     def __call__(self, line: str) -> _Found | None:
-        """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
-
-        `command`, `user` and `time` are these positions, None for a column that is missing. `header` has the cells of
-        the first line, and is empty before that was read.
-        """
+        """Read a line: the first one is the header, which sets the positions of the columns; others are a command."""
         if not line.strip():
             return None
         if not self.header:

@@ -248,13 +248,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return FactorProfile(method=self.method, loss=self.loss)
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile with sessions in order of time; set the usual cost, its deviation and the threshold.
-
-        The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
-        be. Mean and deviation of these costs are then averaged with PRIORS, what is usual among users, which count as
-        PRIOR_SESSIONS sessions. A share `false_alarm_rate` of the user's sessions exceeds the threshold if their scores
-        follow Student's distribution.
-        """
+        """Fill the profile with sessions in order of time; set the usual cost, its deviation and the threshold."""
         self.profile_ = self.new_profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
@@ -278,12 +272,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
-        """Return the positions of sessions that the others do not explain, such as those of another person.
-
-        The worst are removed from the profile before the next are sought, because they hide each other. The profile
-        must forget nothing rare, because what was forgotten could not be removed any more. `kept` are the positions
-        still in the profile, and `found` those that were removed.
-        """
+        """Return the positions of sessions that the others do not explain, such as those of another person."""
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)

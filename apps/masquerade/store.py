@@ -55,10 +55,7 @@ PARTS: dict[str, tuple[tuple[int, ...], str, float, float]] = {
 
 
 def _check(state: Any) -> MasqueradeModel:
-    """Return the model of a file; raise an error if its parts are not possible or do not fit together.
-
-    `arrays` holds those of all users, one after the other, and `lengths` (n_users, n_parts) how much each user has.
-    """
+    """Return the model of a file; raise an error if its parts are not possible or do not fit together."""
     names, scorers, arrays = check_texts(state["names"], "names"), state["scorers"], state["arrays"]
     check_count(state["size"], "size")
     if state["idle"] is not None:

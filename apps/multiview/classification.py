@@ -139,11 +139,7 @@ class ViewClassifier:
         return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
-        """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates.
-
-        It is fitted when it is first needed, to the training samples with only these views, and those that have none
-        of them with what the other views predict.
-        """
+        """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates."""
         if pattern not in self._svms:
             there = self._there(self._views)
             seen = there & pattern
@@ -155,13 +151,7 @@ class ViewClassifier:
         return self._svms[pattern]
 
     def _features(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> tuple[Array, Array]:
-        """Return a basis (n_features, at most n_samples) and the coordinates of the training samples in it.
-
-        A linear machine with a ridge is the same in these coordinates as in the features, and much faster if there are
-        many. :meth:`_joined` makes the features of `codes`, `own` and `pattern`. If they get an equal variance, the
-        basis also divides each by its deviation and by the root of their number, so that a cost of errors means about
-        as much for few features as for many.
-        """
+        """Return a basis (n_features, at most n_samples) and the coordinates of the training samples in it."""
         features = self._joined(codes, own, pattern, scaling)
         scales = np.ones(features.shape[1], features.dtype)
         if scaling.equal_variance:
@@ -174,12 +164,7 @@ class ViewClassifier:
         return basis, features @ basis
 
     def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> Array:
-        """Return codes and the views that `pattern` marks side by side, of unit norm.
-
-        `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
-        `_view_size` brings the energy of each view to 1 on average. Square roots are taken after that; all views of a
-        sample then get the energy that they had together, of which wide views have more than before.
-        """
+        """Return codes and the views that `pattern` marks side by side, of unit norm."""
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         codes = signed_roots(codes, self._gram()) if self.roots else codes
@@ -195,11 +180,7 @@ class ViewClassifier:
         return np.asarray(H @ H.T)
 
     def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
-        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones.
-
-        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. Views of noise
-        become 0.
-        """
+        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones."""
         model = self.model
         kept = self._there(views) if observed is None else observed
         codes = model.transform(dict(views), observed)
@@ -267,10 +248,7 @@ def _chosen(pipeline: Any, grid: dict[str, Any], features: Array, y: Array) -> t
 
 
 def _row_basis(features: Array) -> Array:
-    """Return an orthonormal basis (n_features, at most n_samples) of what samples differ in.
-
-    A linear machine with a ridge is the same in these coordinates, and much faster if there are many features.
-    """
+    """Return an orthonormal basis (n_features, at most n_samples) of what samples differ in."""
     if features.shape[1] <= len(features):
         return np.eye(features.shape[1], dtype=features.dtype)
     values, vectors = np.linalg.eigh(features.astype(np.float64) @ features.T)

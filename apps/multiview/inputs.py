@@ -165,10 +165,7 @@ def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
 
 
 def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
-    """Set the views and keys of `result` from tables whose rows are matched by their keys.
-
-    Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
-    """
+    """Set the views and keys of `result` from tables whose rows are matched by their keys."""
     order: dict[str, int] = {}
     rows: list[list[int]] = []  # for each table the numbers of the samples of its rows
     for table in tables:
@@ -255,11 +252,7 @@ def _images(folder: str) -> list[str]:
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
-    """Return a table for each kind of features of a folder's images, what described them, and what was skipped.
-
-    `extraction` is a fitted one, or None to fit one to `kinds`. If rows are not matched `by_name`, the names of files,
-    images that cannot be read are an error, because the rows after them would be matched wrongly.
-    """
+    """Return a table for each kind of features of a folder's images, what described them, and what was skipped."""
     from visionnmf.features import FeatureExtraction
 
     images = _images(folder)

@@ -98,21 +98,14 @@ class Preparation(BaseEstimator):
             check_saved(self.widths_[name], "widths_", (None,), positive=True)
 
     def _kind(self, view: Array) -> str:
-        """Return how a view is prepared: the parameter, or with "auto" by what it looks like.
-
-        Counts of words take "rows": logarithms, then samples of unit norm. Others take "range": features from 0 to 1.
-        """
+        """Return how a view is prepared: the parameter, or with "auto" by what it looks like."""
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged.
-
-        The logarithms of each sample are also scaled to unit norm, so that its total, as the length of a text, does not
-        count. The result is for NMF, so negative values are refused; with "range", those below training become 0.
-        """
+        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
         kind = self.kinds_[name]
         if kind == "range":  # `lows_` and `widths_`: least value and range of each feature in training
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
@@ -140,10 +133,7 @@ def default_loss(views: ViewArrays) -> str:
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN.
-
-    `extreme` is ``np.fmin`` or ``np.fmax``, which ignore NaN, and `view` is (n_samples, n_features).
-    """
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.spatial import cKDTree
 from skimage.morphology import thin
 
-from .neighbours import neighbour_pairs
+from .hierarchy import neighbour_pairs
 
 __all__ = ["COUNTS", "BoundaryScores", "count_matches", "label_boundaries", "match_boundaries", "score_boundaries"]
 
@@ -33,9 +33,8 @@ COUNTS = ("matched_truth", "all_truth", "matched_found", "all_found")
 class BoundaryScores(NamedTuple):
     """How well boundaries agree with those of people.
 
-    `ods` is the F measure, the harmonic mean of precision and recall, at the one scale that is best for all pictures;
-    `precision` and `recall` are those at this scale. `ois` is F with the best scale of each picture. `ap` is the
-    average precision, the area under the curve of precision against recall over all scales.
+    `ods` is F, the harmonic mean of precision and recall, at the scale that is best for all pictures; `precision` and
+    `recall` are those at this scale. `ois` is F with the best scale of each picture. `ap` is the average precision.
     """
 
     ods: float
@@ -56,12 +55,7 @@ def label_boundaries(labels: NDArray[Any]) -> NDArray[np.bool_]:
 def match_boundaries(
     found: NDArray[np.bool_], truth: NDArray[np.bool_], *, tolerance: float = TOLERANCE
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Match the boundary pixels of two maps one to one, and return those of each that have a partner.
-
-    `found` and `truth` (height, width) are true on boundaries. Partners are at most `tolerance` times the picture's
-    diagonal apart. The matching is the one of least cost: a pair costs its distance, and a true pixel left alone ALONE
-    times the largest distance, so as many as possible are paired.
-    """
+    """Match the boundary pixels of two maps (height, width) one to one; return those of each that have a partner."""
     radius = tolerance * np.hypot(*found.shape)  # the largest distance of partners, in pixels
     ours, theirs = np.argwhere(found), np.argwhere(truth)
     matched = np.zeros(found.shape, bool), np.zeros(found.shape, bool)
@@ -73,7 +67,6 @@ def match_boundaries(
     theirs, counts = theirs[near], counts[near]  # true pixels without a possible partner are left out
     if not len(theirs):
         return matched
-    # each possible pair: the place of its true pixel in `theirs`, that of its found pixel in `ours`, its distance
     rows = np.repeat(np.arange(len(theirs)), counts)
     columns = np.concatenate([np.asarray(found, np.int64) for found in pairs[near]])
     distances = np.hypot(*(theirs[rows] - ours[columns]).T)
@@ -93,10 +86,9 @@ def match_boundaries(
 
 
 def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]]) -> list[int]:
-    """Count the boundary pixels from which precision and recall follow: four numbers in the order of COUNTS.
+    """Count the boundary pixels from which precision and recall follow, in the order of COUNTS.
 
-    They are the annotators' pixels that have a partner, all annotators' pixels, the found pixels that have a partner
-    at any annotator, and all found pixels. `truths` has the boundary pixels of each annotator.
+    `truths` has the boundary pixels of each annotator; a found pixel matches if it has a partner at any of them.
     """
     right = np.zeros(found.shape, bool)
     matched = 0
@@ -108,12 +100,9 @@ def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]])
 
 
 def score_boundaries(counts: ArrayLike) -> BoundaryScores:
-    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4).
+    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4), in the order of COUNTS.
 
-    The four counts are the annotators' pixels that have a partner, all annotators' pixels, the found pixels that have a
-    partner, and all found pixels. The counts of all pictures are added before precision and recall are computed, so
-    long boundaries count more. Returns F at the scale that is best for all pictures (ODS), F with the best scale of
-    each picture (OIS), the average precision over the scales, and precision and recall at the scale of ODS.
+    Counts of all pictures are added before precision and recall are computed, so long boundaries count more.
     """
     counts = np.asarray(counts, np.float64)
     precision, recall, f = _scores(counts.sum(axis=0))
@@ -128,10 +117,7 @@ def score_boundaries(counts: ArrayLike) -> BoundaryScores:
 
 
 def _scores(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return precision, recall and F, (3, ...), of counts of boundary pixels (..., 4).
-
-    The counts are those of true pixels with a partner, all true pixels, found pixels with a partner, all found pixels.
-    """
+    """Return precision, recall and F, (3, ...), of counts of boundary pixels (..., 4)."""
     precision = counts[..., 2] / np.maximum(counts[..., 3], 1)
     recall = counts[..., 0] / np.maximum(counts[..., 1], 1)
     return np.stack([precision, recall, 2 * precision * recall / np.maximum(precision + recall, 1e-12)])

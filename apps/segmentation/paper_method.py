@@ -184,12 +184,7 @@ def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
 
 
 def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
-    """Return the cheapest of the cuts of a part along its second eigenvector.
-
-    `inside` (n,) marks the nodes of the part in `affinity` (n, n). The cost is that of Shi and Malik: the weight
-    between the two sides, as a share of the degrees of one side plus as a share of those of the other. A part of a
-    single node costs infinity. Returns the cost, and the nodes on one side. The vector is cut at THRESHOLDS quantiles.
-    """
+    """Return the cheapest of the cuts of a part along its second eigenvector."""
     nodes = np.flatnonzero(inside)
     if len(nodes) < 2:
         return _Cut(np.inf, nodes)

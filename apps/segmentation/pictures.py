@@ -62,12 +62,7 @@ class Picture(NamedTuple):
 
 
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
-    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable.
-
-    With `bands` the last axis of the image holds any measurements, which are shown as false colours.
-    Returns the picture as RGB, `shown`; the same without edges outside the mask, `pixels`, where each pixel there has
-    the colour of the nearest one inside; the checked `values` as they were given; and the mask, `inside`, or None.
-    """
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
     values = np.asarray(image)
     inside = None
     if mask is not None:
@@ -156,11 +151,7 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
 
 
 def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Give a mask another shape.
-
-    In a smaller one, a pixel is inside if any part of what it replaces is. In a larger one, it is inside if the pixel
-    at its centre is.
-    """
+    """Give a mask another shape; in a smaller one, a pixel is inside if any part of what it replaces is."""
     if inside.shape == shape:
         return inside
     if inside.size < shape[0] * shape[1]:
@@ -174,7 +165,6 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
     A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
-    EXTREME and UNLIKE say how near and how much, as shares of white; LEAST_SHARE is the 3 %.
     """
     full = full_range(pixels.dtype)
     # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
@@ -218,12 +208,9 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
-    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found.
-
-    Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
-    multiples of the same steps. So the quality is found if the change there is less than UNCHANGED times that at
-    both neighbouring qualities. The blocks themselves are looked for first, which takes less time.
-    """
+    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found."""
+    # Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
+    # multiples of the same steps. The blocks themselves are looked for first, which takes less time.
     # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
     height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])
     if not height or not width or max(pixels.shape) > JPEG_SIDE:
@@ -240,10 +227,7 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
 
 
 def _blockiness(grey: NDArray[np.uint8]) -> float:
-    """Return how large the steps between columns of neighbouring blocks are, over those between other columns.
-
-    Blocks have 8 columns, and the first one begins at column 0 of `grey` (height, width).
-    """
+    """Return how large the steps between columns of neighbouring blocks are, over those between other columns."""
     steps = np.abs(np.diff(grey.astype(np.float32), axis=1)).mean(axis=0)
     borders = steps[7::8].mean()
     return float(borders / max(np.delete(steps, np.s_[7::8]).mean(), 1e-6))

@@ -6,10 +6,10 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from visionnmf import choices, io
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 
-from .overlays import colours, draw_beside, draw_memberships
+from .overlays import draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
@@ -39,7 +39,7 @@ Content = str | bytes | dict[str, Any] | NDArray[Any]
 
 PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
-    "segments": lambda result: colours(len(result.sizes))[result.labels],
+    "segments": lambda result: result.colours[result.labels],
     "overlay": lambda result: result.overlay(),
     "boundaries": lambda result: np.rint(result.boundaries * 65535).astype(np.uint16),
 }
@@ -62,6 +62,8 @@ class SegmentationReport(Report):
         The number of regions of which the tree is made.
     seconds : float
         The time from reading to the last file.
+    markers : list of dict
+        For each colour of the markers its ``segment``, and the segments without markers that it ``joined``.
     """
 
     shape: tuple[int, int]
@@ -69,6 +71,7 @@ class SegmentationReport(Report):
     scale: float | None
     n_regions: int
     seconds: float
+    markers: list[dict[str, Any]] = field(default_factory=list)
 
     def _figures(self) -> dict[str, Any]:
         """Return the figures of the report for JSON, with a row of label and pixels for each segment."""
@@ -78,6 +81,7 @@ class SegmentationReport(Report):
             "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
             "scale": None if self.scale is None else round(self.scale, 4),
             "regions": self.n_regions,
+            "markers": self.markers,
             "seconds": round(self.seconds, 3),
             "files": self.outputs,
         }
@@ -190,10 +194,11 @@ def process_image(
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
-    markers = None if wanted.markers is None else read_markers(wanted.markers)
-    result = segment(
-        image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale, markers=markers
-    )
+    drawn = None if wanted.markers is None else read_markers(wanted.markers)
+    result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
+    markers = []
+    if drawn is not None:
+        result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
     with io.together():
         for file, make in files.items():
@@ -209,7 +214,8 @@ def process_image(
         seconds=time.perf_counter() - begin,
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=_fewer(wanted, len(result.sizes)),
+        notes=[*_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
+        markers=markers,
     )
 
 
@@ -218,7 +224,36 @@ def _fewer(wanted: WantedSegments, found: int) -> list[str]:
     asked = wanted.n_segments
     if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
         return []
-    return [f"{found} segments in place of {asked}: the picture has no more regions to tell apart"]
+    reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
+    return [f"{found} segments in place of {asked}: {reason}"]
+
+
+def _corrected(
+    found: SegmentationResult, drawn: DrawnMarkers, wanted: WantedSegments
+) -> tuple[SegmentationResult, list[dict[str, Any]]]:
+    """Return the segments divided by markers or corrected by them, and what the report says of each marker."""
+    given = wanted.n_segments is not None or wanted.scale is not None  # otherwise markers divide the whole picture
+    count = wanted.n_segments if isinstance(wanted.n_segments, int) else None
+    scale = found.scale if given and count is None else None
+    result = replace(found.recut(n_segments=count, scale=scale, markers=drawn.numbers), drawn=drawn.colours)
+    rows = []
+    for place, name in enumerate(drawn.names):
+        under = np.unique(found.labels[drawn.numbers == place + 1]).tolist()
+        rows.append({"colour": name, "segment": place, "joined": under if given and len(under) > 1 else []})
+    return result, rows
+
+
+def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence about the segments of all colours, and one for each colour that joined some."""
+    if not markers:
+        return []
+    listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers)
+    joined = [
+        f"{row['colour']} joined segments {', '.join(map(str, row['joined']))} of those without markers"
+        for row in markers
+        if row["joined"]
+    ]
+    return [f"markers: {listed}", *joined]
 
 
 def process_paper(
@@ -259,14 +294,26 @@ def _stem(source: str | Path) -> str:
     return name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
 
 
-def read_markers(file: str | Path) -> NDArray[np.int64]:
-    """Read marked pixels from a picture, as :func:`process_image` describes: 0 where nothing is marked.
+class DrawnMarkers(NamedTuple):
+    """Markers in a picture: a number from 1 at each marked pixel, else 0; the name and the RGB of each one's colour.
+
+    There are no `colours` if they are the same in 8 bits, as in a label map of 16 bits.
+    """
+
+    numbers: NDArray[np.int64]
+    names: list[str]
+    colours: NDArray[np.uint8] | None
+
+
+def read_markers(file: str | Path) -> DrawnMarkers:
+    """Read marked pixels from a picture, as :func:`process_image` describes.
 
     Raises MediaError if the picture cannot be read, has only one colour, or so many that its lines must be smooth.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
-        picture = io.read_image(file).astype(np.int64)
+        image = io.read_image(file)
+    picture = image.astype(np.int64)
     # each colour as one number, red first; 2**16 exceeds every value of 8 or 16 bits
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
     if not 1 < len(names) <= MAX_COLOURS:
@@ -278,7 +325,17 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     background = counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
-    return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+    drawn = np.stack([names >> 32, names >> 16, names], axis=1)[np.arange(len(names)) != background] & 0xFFFF
+    colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
+    different = len(np.unique(colours, axis=0)) == len(colours)
+    return DrawnMarkers(
+        np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64),
+        [
+            hexadecimal(colour) if different else str(tuple(own.tolist()))
+            for colour, own in zip(colours, drawn, strict=True)
+        ],
+        colours if different else None,
+    )
 
 
 def joined_files(formats: Sequence[str], out: Path) -> list[Path]:

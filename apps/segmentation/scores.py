@@ -32,8 +32,7 @@ class SegmentationScores(NamedTuple):
 def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
     """Count the pixels that two label maps share: rows are the labels of the first in ascending order.
 
-    The values are names only, so gaps and negative values are allowed. Raises ParameterError if the shapes differ or
-    there is no pixel.
+    Raises ParameterError if the shapes differ or there is no pixel.
     """
     labels, truth = np.asarray(labels), np.asarray(truth)
     if labels.shape != truth.shape or labels.size == 0:
@@ -47,10 +46,7 @@ def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]
 
 
 def _places(labels: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Return a number from 0 for each pixel's label, the same for equal labels, flat, and how many numbers there are.
-
-    Labels below 4096 are their own numbers. This leaves gaps, but saves sorting all pixels.
-    """
+    """Return a number from 0 for each pixel's label, the same for equal labels, and how many numbers there are."""
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 4096:
         return labels.ravel().astype(np.int64), int(labels.max()) + 1
     names, places = np.unique(labels, return_inverse=True)
@@ -75,27 +71,17 @@ def covering(labels: NDArray[Any], annotations: Iterable[NDArray[Any]]) -> float
 
 
 def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
-    """Score a label map by its contingency tables, one for each annotator.
-
-    Entry (i, j) of a table counts the pixels that segment i shares with region j of the annotator. The Rand index and
-    the variation of information are means over the annotators.
-    """
+    """Score a label map by its contingency tables, one for each annotator, over whom the last two scores are means."""
     tables = list(tables)
-    covered = sum(float(table.sum(axis=0) @ _best_overlaps(table)) for table in tables)
+    covered = 0.0
+    for table in tables:
+        union = table.sum(axis=1)[:, None] + table.sum(axis=0)[None, :] - table
+        covered += float(table.sum(axis=0) @ np.asarray((table / union).max(axis=0), np.float64))
     return SegmentationScores(
         pri=float(np.mean([_rand_index(table) for table in tables])),
         voi=float(np.mean([_variation(table) for table in tables])),
         covering=covered / sum(int(table.sum()) for table in tables),
     )
-
-
-def _best_overlaps(table: NDArray[Any]) -> NDArray[np.float64]:
-    """Return, for each true region (a column of `table`), its largest intersection over union with a segment (a row).
-
-    Entries of `table` are the pixels that a segment and a region share.
-    """
-    union = table.sum(axis=1)[:, None] + table.sum(axis=0)[None, :] - table
-    return np.asarray((table / union).max(axis=0), np.float64)
 
 
 def _rand_index(table: NDArray[Any]) -> float:
@@ -115,10 +101,8 @@ def _pairs(counts: NDArray[Any]) -> float:
 
 
 def _variation(table: NDArray[Any]) -> float:
-    """Return the variation of information of two label maps in bits, from their contingency table.
-
-    It is H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G), with entropy H; rounding may leave -1e-16, hence the 0.
-    """
+    """Return the variation of information of two label maps in bits, from their contingency table."""
+    # H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16
     return max(0.0, 2 * _entropy(table) - _entropy(table.sum(axis=1)) - _entropy(table.sum(axis=0)))
 
 
