@@ -19,28 +19,23 @@ ogm-paper    manhattan [2]_    Nesterov's smoothing as published; ogm-printed: s
 hals         frobenius         extrapolated coordinate descent through Gram matrices      Ang & Gillis 2019, Algorithm 3
 nenmf        frobenius         accelerated proximal gradient for each factor in turn      Guan et al. 2012 (NeNMF)
 nenmf-paper  frobenius         the same as published: one step length, no restarts        Guan et al. 2012 (NeNMF)
-bpp          frobenius         exact halves by block principal pivoting                   Kim & Park 2008
-pg           frobenius         projected gradient, a baseline                             Lin 2007
-svd          frobenius         truncated SVD: the trivial baseline, with both signs       Eckart & Young 1936
 sbcd         all divergences   weighted least squares by coordinate descent, guarded      ours: docs/derivations/sbcd.md
 ccd          kullback-leibler  cyclic coordinate descent, with a step of our own          Hsieh & Dhillon 2011
 spg          divergences [3]_  spectral proximal gradient, for any penalty                Wright et al. 2009
 mu           all divergences   multiplicative updates, the baseline                       Fevotte & Idier 2011
 sbcd-plain   all divergences   sBCD as published; al-a, al-b: its other weights           Li, Lebanon & Park 2012
-gd           all divergences   gradient descent with a fixed step, a baseline             Lee & Seung 2000
-[4]_         frobenius         baselines of the papers of NeNMF and sBCD                  :mod:`.solvers.baselines.nnls`
 ===========  ================  =========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
 .. [2] Also the elastic net.
 .. [3] Except least squares, which does not need it.
-.. [4] pnls, qn, pbb, cbgp, as, cg and gcd.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +51,7 @@ from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality
 from .penalties import ANY, L1, L2, SEPARABLE, Graph, Simplex, Term
 from .problem import Problem, Report
-from .solvers import admm, hals, ogm, rri, sbcd, spg
-from .solvers.baselines import divergences, least_squares, nenmf, nnls
+from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
 from .stopping import Callback, Fit, Iteration, exact_objective, run
 
 Array = NDArray[Any]
@@ -74,8 +68,7 @@ class Solver(NamedTuple):
     supports on either factor, in addition to non-negativity; :data:`.penalties.ANY` if it supports every term with a
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form.
-    `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
-    factors have both signs. `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
+    `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
     """
 
     iterate: Iterate
@@ -83,7 +76,6 @@ class Solver(NamedTuple):
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool = False
-    codes: FindCodes | None = None
     elsewhere: bool = False
 
     @property
@@ -131,23 +123,18 @@ LEAST_SQUARES = _only({"frobenius"})
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
-    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
-    "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
-    "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
+    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
+    "nenmf-paper": Solver(nenmf.iterate_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
-    "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
-    "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
-    "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
-    "gd": Solver(divergences.gd, _divergence, weights=True),
-    **{name: Solver(iterate, LEAST_SQUARES, sparse=True) for name, iterate in nnls.METHODS.items()},
+    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
+    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True),
+    "al-a": Solver(partial(sbcd_published.iterate, weights_from="data"), _divergence, SEPARABLE, weights=True),
+    "al-b": Solver(partial(sbcd_published.iterate, weights_from="nothing"), _divergence, SEPARABLE, weights=True),
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True),
@@ -308,16 +295,6 @@ def solve_codes(problem: Problem, H: Any, *, exact: bool = True) -> Any:
     else:
         Wt = np.empty(shape, problem.X.dtype)
         solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
-        (solver.codes if exact or solver.quick is None else solver.quick)(problem, Wt, H)
+        with one_blas_thread():
+            (solver.codes if exact or solver.quick is None else solver.quick)(problem, Wt, H)
     return Wt
-
-
-def find_codes(problem: Problem, H: Array, solver: str, *, exact: bool = True) -> Array:
-    """Return the codes, transposed, of fixed components, by the solver's own method or the general one."""
-    own = SOLVERS[solver].codes
-    if own is not None:
-        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-        own(problem, Wt, H)
-        return Wt
-    with one_blas_thread():
-        return solve_codes(problem, H, exact=exact)

@@ -21,7 +21,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, find_codes
+from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 from visionnmf.models.data_checks import (
@@ -101,7 +101,7 @@ class Components:
 def find_view_codes(views: Views, components: Components) -> Array:
     """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed.
 
-    Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
+    Only the entries that count are fitted. The same scales, loss and ridge apply as when the components were
     learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
     """
     used = components.scales > 0  # a view that was left out of the fit has the scale 0, and says nothing about codes
@@ -117,7 +117,7 @@ def find_view_codes(views: Views, components: Components) -> Array:
     # The ridge belongs to the codes of unnormalised components, so it is converted to those of normalised ones.
     penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
     problem = Problem(scaled.data, components.loss, penalty, weights=weights)
-    return finite_codes(find_codes(problem, H, components.solver))
+    return finite_codes(solve_codes(problem, H))
 
 
 def find_all_codes(views: Views, components: Components) -> Array:
