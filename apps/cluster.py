@@ -202,10 +202,12 @@ def _files_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield each text and path in a value, also in lists, tuples, mappings and records."""
+    """Yield each text and path in a value, also in lists, tuples, mappings, records and partial functions."""
     if isinstance(value, str | PurePath):
         yield str(value)
         return
+    if isinstance(value, partial):
+        value = [value.args, value.keywords]
     if isinstance(value, Mapping):
         value = list(value.values())
     elif is_dataclass(value):
@@ -216,7 +218,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _itself(function: T) -> T:
-    """Return a function: the result of a task, which the cluster keeps, so that the function is sent only once."""
+    """Return a function, which the cluster keeps as the result of a task, so that it is sent only once."""
     return function
 
 
@@ -236,8 +238,6 @@ class _Process:
 
 def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
-    # Files that `process.needed` names exist where the job was submitted. A job may replace those written since
-    # `began`: results of this run, perhaps of a worker that was lost before it could report them.
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 

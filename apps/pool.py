@@ -90,7 +90,6 @@ class _Own:
 
 def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn."""
-    # `_Own` is the state of this process: `working` while a job runs, and `ending` once the signal to end has come.
     try:
         _Own.working = True  # set before the test, so that no signal can fall between the two
         if _Own.ending:
@@ -102,7 +101,6 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
 
 def _begin() -> None:
     """Limit this process to one thread, and let it end on SIGTERM or after the end of the first process."""
-    # `_end` writes to the pipe `_Own.wake` at the signal, and `_watch` waits at its other end.
     from threadpoolctl import threadpool_limits
 
     awake, _Own.wake = Pipe(duplex=False)
@@ -115,8 +113,6 @@ def _begin() -> None:
 
 def _end(_number: int, _frame: object) -> None:
     """Handle the signal to end: stop the job of this process, and wake the watching thread by the pipe."""
-    # `_Own` is the state of this process: `ending` once this was called, `working` while a job runs, and `wake` that
-    # pipe.
     if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True
@@ -126,11 +122,7 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _watch(awake: Connection) -> None:
-    """End this process soon after it was asked to, or when the first process was killed.
-
-    A thread runs this. `awake` is the end of a pipe to which `_end` writes. If instead the first process is gone, this
-    process sends itself the signal. Either way it has `GRACE` seconds to clean up.
-    """
+    """End this process soon after `_end` has written to the pipe `awake`, or the first process was killed."""
     first = parent_process()
     gone = [] if first is None else [first.sentinel]
     if awake not in wait([awake, *gone]):

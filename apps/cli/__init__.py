@@ -215,7 +215,6 @@ def main() -> NoReturn:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # ignored ones stay so, as SIGHUP under nohup
             signal.signal(number, on_signal)
-    # `_say_that_it_compiles` reports in one line where compiled kernels cannot be stored.
     warnings.filterwarnings("ignore", message=".*kernels are compiled again", category=RuntimeWarning)
     on_first_compile(_say_that_it_compiles)
     code: Any = 0

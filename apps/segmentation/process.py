@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,15 +22,7 @@ from .overlays import draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
-__all__ = [
-    "PaperReport",
-    "SegmentationReport",
-    "join_coco",
-    "joined_files",
-    "process_image",
-    "process_paper",
-    "read_markers",
-]
+__all__ = ["join_coco", "joined_files", "process_image", "process_paper", "read_markers"]
 
 PAPER_SEGMENTS = 5
 MAX_COLOURS = 101  # in a picture of markers, its background included
@@ -46,94 +38,6 @@ PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
-@dataclass(frozen=True)
-class SegmentationReport(Report):
-    """What :func:`process_image` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Height and width in pixels.
-    sizes : list of int
-        Pixels of segment 0, 1, ...
-    scale : float
-        Where the tree of regions was cut, 0 to 1; None if it was not cut.
-    n_regions : int
-        The number of regions of which the tree is made.
-    seconds : float
-        The time from reading to the last file.
-    markers : list of dict
-        For each colour of the markers its ``segment``, and the segments without markers that it ``joined``.
-    """
-
-    shape: tuple[int, int]
-    sizes: list[int]
-    scale: float | None
-    n_regions: int
-    seconds: float
-    markers: list[dict[str, Any]] = field(default_factory=list)
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures of the report for JSON, with a row of label and pixels for each segment."""
-        return {
-            "input": self.inputs[0],
-            "shape": list(self.shape),
-            "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
-            "scale": None if self.scale is None else round(self.scale, 4),
-            "regions": self.n_regions,
-            "markers": self.markers,
-            "seconds": round(self.seconds, 3),
-            "files": self.outputs,
-        }
-
-    def summary(self) -> str:
-        """Return the report for a person: one line, and one for each note.
-
-        Returns
-        -------
-        str
-        """
-        height, width = self.shape
-        # at most the ten largest segments, in % of the picture
-        shares = ", ".join(f"{100 * size / (height * width):.0f}" for size in self.sizes[:10])
-        more = ", ..." if len(self.sizes) > 10 else ""
-        plural = "" if len(self.sizes) == 1 else "s"
-        first, rest = self.outputs[:4], self.outputs[4:]  # the four pictures that are always written come first
-        line = (
-            f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
-            f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
-        )
-        return "\n".join([line, *(f"  {note}" for note in self.notes)])
-
-
-@dataclass(frozen=True)
-class PaperReport(Report):
-    """What :func:`process_paper` did: the sizes of the segments by each method."""
-
-    shape: tuple[int, int]
-    sizes: dict[str, list[int]]
-    seconds: float
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures of the report for JSON, with the sizes of the segments, in pixels, for each method."""
-        return {
-            "input": self.inputs[0],
-            "shape": list(self.shape),
-            "methods": self.sizes,
-            "seconds": round(self.seconds, 3),
-            "files": self.outputs,
-        }
-
-    def summary(self) -> str:
-        """Return the report for a person, one line."""
-        # `sizes` has the pixels of the segments by the method that found them, and `outputs` the files written
-        height, width = self.shape
-        counts = ", ".join(f"{name} {len(sizes)} segments" for name, sizes in self.sizes.items())
-        return (
-            f"{self.inputs[0]}: {width} x {height} pixels, {counts}, {self.seconds:.1f} s -> {' '.join(self.outputs)}"
-        )
-
-
 def process_image(
     source: str | Path,
     *,
@@ -141,7 +45,7 @@ def process_image(
     outputs: Outputs | None = None,
     out: str | Path = ".",
     force: bool = False,
-) -> SegmentationReport:
+) -> Report:
     """Segment a file; write ``<stem>_labels.png``, ``_segments``, ``_overlay`` and ``_boundaries``, all or none.
 
     Parameters
@@ -163,8 +67,10 @@ def process_image(
 
     Returns
     -------
-    SegmentationReport
-        What was found and written.
+    Report
+        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale``
+        (where the tree of regions was cut, 0 to 1; None if it was not cut), ``n_regions`` (of which the tree is made)
+        and ``seconds``.
 
     Raises
     ------
@@ -206,17 +112,29 @@ def process_image(
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
-    return SegmentationReport(
-        shape=result.labels.shape,
-        sizes=result.sizes.tolist(),
-        scale=result.scale,
-        n_regions=result.hierarchy.n_regions,
-        seconds=time.perf_counter() - begin,
+    figures = {
+        "shape": result.labels.shape,
+        "sizes": result.sizes.tolist(),
+        "scale": result.scale,
+        "n_regions": result.hierarchy.n_regions,
+        "markers": markers,
+        "seconds": time.perf_counter() - begin,
+    }
+    n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
+    found = f"{n} segment{'s' * (n != 1)} ({', '.join(shares)}{', ...' * (n > 10)} %)"
+    return Report(
+        figures=figures,
+        lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
         notes=[*_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
-        markers=markers,
     )
+
+
+def _line(name: str, figures: dict[str, Any], found: str) -> str:
+    """Return what was found in a picture, in words."""
+    height, width = figures["shape"]
+    return f"{name}: {width} x {height} pixels, {found}, {figures['seconds']:.1f} s"
 
 
 def _fewer(wanted: WantedSegments, found: int) -> list[str]:
@@ -258,7 +176,7 @@ def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
 
 def process_paper(
     source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
-) -> PaperReport:
+) -> Report:
     """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
 
     Each makes `n_segments` segments, or 5 for None and "auto". Writes to the folder `out` ``<stem>_paper.png``, the
@@ -279,13 +197,11 @@ def process_paper(
         io.write_image(files[0], draw_beside(image, labels), force=force)
         for file, found in zip(files[1:], labels.values(), strict=True):
             io.write_image(file, found.astype(np.uint16), force=force)
-    return PaperReport(
-        shape=image.shape[:2],
-        sizes={method: np.bincount(found.ravel()).tolist() for method, found in labels.items()},
-        seconds=time.perf_counter() - begin,
-        inputs=[name],
-        outputs=[str(file) for file in files],
-    )
+    sizes = {method: np.bincount(found.ravel()).tolist() for method, found in labels.items()}
+    figures = {"shape": image.shape[:2], "sizes": sizes, "seconds": time.perf_counter() - begin}
+    counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
+    lines = [_line(name, figures, counts)]
+    return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])
 
 
 def _stem(source: str | Path) -> str:
@@ -343,14 +259,14 @@ def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
     return [out / FORMATS[name].ending for name in ("coco", "coco-polygons") if name in formats]
 
 
-def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, force: bool = False) -> bool:
+def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = False) -> bool:
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
-    `folders` has the folder of each image's results, where the COCO file's name ends with that of `target`. Images
+    `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
     without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
     Returns whether there were two files at least; otherwise nothing is written.
     """
-    names = [folder / f"{_stem(source)}_{target.name}" for source, folder in zip(sources, folders, strict=True)]
+    names = [Path(folder) / f"{_stem(source)}_{target.name}" for source, folder in placed]
     documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
     if len(documents) < 2:
         return False

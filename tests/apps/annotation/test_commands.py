@@ -50,7 +50,7 @@ def test_words_and_reasons(model, sea, tmp_path):
     result = run_command("annotate", "predict", model, sea, "--top", 2, "--json", "--csv", table, "--sidecars")
     assert result.exit_code == 0
     (image,) = json.loads(result.stdout)["images"]
-    assert image["input"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
+    assert image["image"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
     reasons = next(word["because"] for word in image["words"] if word["word"] == "Meer")
     assert len(reasons) == 3 and all(int(reason.rpartition("/")[2].removesuffix(".png")) % 3 == 0 for reason in reasons)
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
@@ -297,7 +297,7 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     ours, often = document["table"]
-    assert document["data"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
+    assert document["heading"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
     assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
     assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])

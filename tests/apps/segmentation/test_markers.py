@@ -255,7 +255,7 @@ def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationRes
 
     def labels(name: str, *options: object) -> np.ndarray:
         found = run_command("segment", photo, "--markers", lines, *options, "--out", tmp_path / name, "--json")
-        assert found.exit_code == 0 and json.loads(found.stdout)["failed"] == 0
+        assert found.exit_code == 0 and json.loads(found.stdout)["state"] == "done"
         return cv2.imread(str(tmp_path / name / "photo_labels.png"), cv2.IMREAD_UNCHANGED)
 
     default = segment(MOSAIC.image)

@@ -49,13 +49,13 @@ def test_the_command_writes_memberships(tmp_path: Path) -> None:
     command = ("segment", source, "--method", "nmf", "--out", tmp_path / "out")
     found = run_command(*command, "--segments", 3, "--loss", "frobenius", "--memberships", "--json")
     assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["images"]
+    report = json.loads(found.stdout)
     assert report["scale"] is None
-    files = [Path(file) for file in report["files"]]
+    files = [Path(file) for file in report["outputs"]]
     labels, sheet, *parts = (read_image(file) for file in (files[0], *files[4:]))
     assert files[4].name == "tiles_memberships.png" and sheet.shape == (60, 90, 3)
     assert [str(file.relative_to(tmp_path / "out")) for file in files[5:]] == [
-        f"tiles_memberships/tiles_{k}.png" for k in range(len(report["segments"]))
+        f"tiles_memberships/tiles_{k}.png" for k in range(len(report["sizes"]))
     ]
     shares = np.array([part[..., 0] for part in parts], int)
     assert (abs(shares.sum(axis=0) - 255) <= 2).all()
