@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from visionnmf.exceptions import VisionNMFError
+from visionnmf.io.decoding import decode_apart, decodes_apart
 
 from .cluster import open_workers
 
@@ -40,7 +41,7 @@ def open_pool(processes: int) -> Iterator[Executor]:
             return
     others = set(active_children())  # processes that were there before, and are none of ours
     # Spawned, not forked: a fork would inherit the state of thread pools. `_begin` runs first in each process.
-    with _Pool(processes, get_context("spawn"), _begin) as pool:
+    with _Pool(processes, get_context("spawn"), _begin, (decodes_apart(),)) as pool:
         try:
             with _lost_processes_reported():
                 yield pool
@@ -99,10 +100,12 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         _Own.working = False
 
 
-def _begin() -> None:
+def _begin(apart: bool) -> None:
     """Limit this process to one thread, and let it end on SIGTERM or after the end of the first process."""
     from threadpoolctl import threadpool_limits
 
+    if apart:  # each process has a decoder of its own
+        decode_apart()
     awake, _Own.wake = Pipe(duplex=False)
     threading.Thread(target=_watch, args=(awake,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets it as well and ends this one ...

@@ -95,6 +95,7 @@ def read_views(
             result.skipped += skipped
         else:
             found = read_tables(path, key=key)
+            result.notes += [table.note for table in found if table.note]
         # A name given by the user, NAME=PATH, replaces that of a single table; a file of several keeps its own names.
         tables += [
             Table(name, table.X, table.keys, table.labels) if name and len(found) == 1 else table for table in found
