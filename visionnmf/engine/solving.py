@@ -84,12 +84,7 @@ class Solver(NamedTuple):
         return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why this solver cannot work on a problem, or None if it can.
-
-        ``minimises(record)`` says whether it minimises a loss, `terms` are the penalty terms that it supports, and
-        `weights` whether it takes weights or missing entries. A sparse `X` whose `zero_weight` is 0 has missing ones.
-        Both the loss (``record.sparse``) and this solver must have a form for such an `X`.
-        """
+        """Return a clause that says why this solver cannot work on a problem, or None if it can."""
         record = problem.loss.record
         if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
@@ -148,12 +143,7 @@ def check_solver(solver: Any) -> None:
 
 
 def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
-    """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
-
-    `elsewhere` is a key of :data:`ELSEWHERE` if the data are not an array of NumPy. An entry of the table says why it
-    cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no such solver or it
-    cannot work on the problem; the message says why, and names the solvers that can.
-    """
+    """Return the name of the solver for a problem, the first able one for "auto"; raise ParameterError without one."""
     usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or entry.elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
     if elsewhere and not any(entry.minimises(problem.loss.record) for entry in usable.values()):
@@ -194,12 +184,7 @@ def fit(
     tol: float,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise a problem over both factors, in place, by a solver of :data:`SOLVERS`.
-
-    The fit has converged when twice the iterations would lower the objective by less than the share `tol` (see
-    :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
-    objective before it, and stops the fit by returning a true value.
-    """
+    """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
     return run(
         SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
@@ -228,12 +213,7 @@ class Found(NamedTuple):
 def evaluate(
     problem: Problem, row_scale: Any, solver: str, result: Fit, Wt: Any, H: Any, norms: Any, *, measure: bool
 ) -> Found:
-    """Return what a fit has found, with the figures of its final codes `Wt` (r, n_samples) and components.
-
-    `problem` is the one with weighted samples; `row_scale` (n_samples,), if not None, has multiplied its rows. Its
-    penalties belong to the factors before the components were divided by `norms`. `measure` says whether to measure
-    the optimality.
-    """
+    """Return what a fit has found, with the figures of its final codes `Wt` (r, n_samples) and components."""
     codes = Wt.T if is_not_numpy(Wt) else np.ascontiguousarray(Wt.T)
     if row_scale is not None:
         Wt = Wt * row_scale
@@ -247,10 +227,7 @@ def evaluate(
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes, with weights or sparse data, and the penalty terms that it supports.
-
-    `quick` finds them less exactly in a fraction of the time; None if there is nothing to gain.
-    """
+    """A function that finds codes, a `quick` one or None, and the penalty terms that it supports."""
 
     codes: FindCodes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)

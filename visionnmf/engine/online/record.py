@@ -59,10 +59,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class State(ABC):
-    """What a method remembers of the samples between batches.
-
-    Its fields are arrays and numbers, which are saved to files under their names.
-    """
+    """What a method remembers of the samples between batches."""
 
     @classmethod
     @abstractmethod
