@@ -65,10 +65,7 @@ class DaskBlocks:
         *,
         reset: bool = True,
     ) -> None:
-        """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows.
-
-        `reset` is true in a fit, which sets the number of features. Empty blocks are left out.
-        """
+        """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows."""
         import dask.array as da
         from dask.array.utils import meta_from_array
 
@@ -312,11 +309,7 @@ def fit_dask(
         if model.update_components:
 
             def fit_once() -> tuple[Fit, Array]:
-                """Fit from another start; return the fit and its components, which it has changed in place.
-
-                Components are drawn unless `start` gives them, and so are codes, which `start.with_codes` says that the
-                blocks have. `report` prints the progress.
-                """
+                """Fit from another start; return the fit and its components, which it has changed in place."""
                 H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 

@@ -98,10 +98,7 @@ def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tu
 
 
 def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`.
-
-    Raises ParameterError for those that the engine does not have for arrays on a device.
-    """
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`."""
     sides = {}
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given = given_penalty(penalty, side)

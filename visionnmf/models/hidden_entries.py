@@ -118,11 +118,7 @@ def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.rando
 
 
 def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
-    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
-
-    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
-    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
-    """
+    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts."""
     n_outliers = int(OUTLIERS * np.count_nonzero(values))
     kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]
     return np.average(residuals[:, kept] ** 2, axis=1, weights=weights[kept])

@@ -140,10 +140,7 @@ def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
 
 
 def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any) -> Array:
-    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`.
-
-    `like` are views without samples, of which only the numbers of features count, and `model` a fitted estimator.
-    """
+    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`."""
     ends = np.cumsum([0 if view is None else view.shape[1] for view in listed_views(like)])
     starts = [0, *ends[:-1]]
     views = [

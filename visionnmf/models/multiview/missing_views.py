@@ -148,21 +148,14 @@ def _overflow_error(dtype: Any) -> ParameterError:
 
 
 def _least_filled(loss: Any) -> float:
-    """Return the minimum of what is predicted for missing views, as a share of what the mean of the codes predicts.
-
-    It is above 0 for the beta divergences with beta <= 0, such as Itakura-Saito, which are infinite where data are 0.
-    """
+    """Return the minimum of what is predicted for missing views, as a share of what the mean of the codes predicts."""
     record = find_loss(loss)  # `loss` is a name, or beta itself
     beta = loss if isinstance(loss, Real) or record is None else record.beta
     return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
 
 
 def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | None:
-    """Return which entries count after the views that were not kept are filled in; None if all do.
-
-    `entries` (n_samples, n_features) are those that counted before, `kept` is (n_samples, n_views), and `groups` the
-    view of each feature.
-    """
+    """Return which entries count after the views that were not kept are filled in; None if all do."""
     if entries is None:
         return None
     # For booleans, a <= b means "not a, or b": all entries of a filled view count, and those of a kept view that did.

@@ -77,10 +77,7 @@ def noise_views(views: Views) -> Array:
 
 
 def _standardised(views: Views, v: int) -> Array:
-    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1.
-
-    Ranks do not let a few wrong entries hide what the others have in common. Entries that do not count are 0.
-    """
+    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1."""
     columns = views.groups == v
     data = dense(views.data[:, columns]).astype(np.float64)
     if views.entries is None:
@@ -180,12 +177,7 @@ def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss
 
 
 def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
-    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant.
-
-    These constants are the model with which that of a view is compared. They would explain a view of constant features
-    completely and leave nothing to compare with, so that such a view is compared with zeros.
-    `own` are the columns of a view, and `middle` the mean or the median. A few columns at a time are made dense.
-    """
+    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant."""
     found, varies = np.zeros(len(own)), False
     step = max(1, BLOCK // len(views))
     for start in range(0, len(own), step):

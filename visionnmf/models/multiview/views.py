@@ -340,11 +340,7 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
 
 
 def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterError | None:
-    """Return the error for the first view that holds negative numbers, infinity or, unless allowed, NaN; or None.
-
-    `X` are the views of `given` side by side. A single matrix without views, or with another number of features, is
-    left to the checks of all estimators.
-    """
+    """Return the error for the first view that holds negative numbers, infinity or, unless allowed, NaN; or None."""
     if (given.form == "matrix" and len(given.names) == 1) or np.shape(X)[1:] != given.groups.shape:
         return None
     for v, name in enumerate(given.names):
@@ -376,10 +372,7 @@ def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterEr
 
 
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the form and the views of data that are given as several arrays, or None for a single matrix.
-
-    The form is "dict" or "list". Views of a list are named by their numbers, and a missing view is None.
-    """
+    """Return the form and the views of data that are given as several arrays, or None for a single matrix."""
     if sp.issparse(X):  # some sparse formats are mappings
         return None
     if isinstance(X, Mapping):
