@@ -32,11 +32,8 @@ MARGIN = 0.035  # by which the robust method must be better, as a share of the v
 
 
 def n_tried(n_first: int) -> int:
-    """Return how many samples are tried: SAMPLES, or more if the components need `n_first` samples to start from.
-
-    One sample in TESTED is held out to test the trial models. They learn from the others, and these must be at least
-    `n_first`. (-(-a // b) rounds up.)
-    """
+    """Return how many samples are tried: SAMPLES, or more if the components need `n_first` samples to start from."""
+    # one sample in TESTED is held out; the others must be at least `n_first`, so their number is rounded up
     return max(SAMPLES, -(-n_first * TESTED // (TESTED - 1)))
 
 

@@ -25,6 +25,7 @@ from visionnmf._checks import (
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, check_zero_weight
+from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, find_codes, fit
 from visionnmf.engine.starts import Start, start_factors
@@ -438,14 +439,13 @@ class NMF(WithPenalties, LinearModel):
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        ridge = ridge_of(self, name, data.shape)
+        ridge = ridge_of(self, name, data.shape) if self.nuclear else 0.0
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
-            resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             # l2 on both factors stands for the nuclear norm of the model
-            sides[side] = resolved.with_ridge(ridge)
+            sides[side] = _resolved(penalty, side, data, data.dtype).with_ridge(ridge)
         zero_weight = self._weight_of_zeros(data)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight), ridge
 
@@ -493,7 +493,12 @@ class NMF(WithPenalties, LinearModel):
 
     def _transform_penalty(self, dtype: Any, ridge: float) -> Any:
         """Return the penalty of the codes of new data, without what couples training samples (graph, groups)."""
-        return given_penalty(self.penalty_W, "W").resolve("W", None, dtype).with_ridge(ridge)
+        return _resolved(self.penalty_W, "W", None, dtype).with_ridge(ridge)
+
+
+def _resolved(penalty: Penalty | None, side: str, X: Any, dtype: Any) -> Penalties:
+    """Return a checked penalty in the engine's form; without data `X` what depends on them is left out."""
+    return NONNEGATIVE if penalty is None else given_penalty(penalty, side).resolve(side, X, dtype)
 
 
 def check_parameters(model: Any) -> None:
@@ -519,7 +524,7 @@ def check_parameters(model: Any) -> None:
     check_count(model.max_iter, "max_iter")
     check_number(model.tol, "tol")
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given_penalty(penalty, side).resolve(side, None, np.float64)  # only to check it, without data
+        _resolved(penalty, side, None, np.float64)  # only to check it, without data
     check_callable(model.callback, "callback")
     check_missing_values(model.missing_values, zero=True)  # None, NaN or 0
     if model.missing_values == 0 and model.zero_weight != 1:

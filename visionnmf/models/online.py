@@ -547,11 +547,7 @@ class _Training(NamedTuple):
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
-    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`.
-
-    Raises ParameterError for penalties that link samples, or a graph that would be made from the samples: a stream does
-    not keep them.
-    """
+    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
     of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
     if of_codes.graph is not None or of_codes.groups is not None:
         raise ParameterError(

@@ -99,11 +99,7 @@ class Components:
 
 
 def find_view_codes(views: Views, components: Components) -> Array:
-    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed.
-
-    Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
-    learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
-    """
+    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed."""
     used = components.scales > 0  # a view that was left out of the fit has the scale 0, and says nothing about codes
     if not used.all():
         columns = used[views.groups]
@@ -143,10 +139,7 @@ class CodesPrior(NamedTuple):
 
 @one_blas_thread()
 def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
-    """Return the prior of the codes and the noise of each view, from training samples and their codes.
-
-    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
-    """
+    """Return the prior of the codes and the noise of each view, from training samples and their codes."""
     mean = codes.mean(axis=0, dtype=np.float64)
     spread = codes - mean
     # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
@@ -317,11 +310,7 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
 
 
 def second_iterations(max_iter: int, n_iter: int) -> int:
-    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`.
-
-    The second fit, with penalties of whole views, starts from the solution of the first. It gets what that has left,
-    but at least 1/SHORTER of `max_iter`.
-    """
+    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`."""
     # divided and rounded up
     return max(-(-max_iter // SHORTER), max_iter - n_iter)
 
@@ -348,12 +337,7 @@ def _takes_sparse(model: NMF, with_groups: bool) -> bool:
 
 
 def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: str | None) -> None:
-    """Issue the warnings that the fits of a `model` of views have raised in its name, and each kind only once.
-
-    They name the NMF inside and its parameters. Of fits that did not converge the first says most, and of codes of 0
-    those of the last fit count. `penalty` is the parameter of the second step that keeps views from using components,
-    or None if there was no second step.
-    """
+    """Issue the warnings that the fits of a `model` of views have raised in its name, and each kind only once."""
     cure = f"increase max_iter={model.max_iter}"
     if penalty is not None:
         # the second step gets the iterations that the first did not use

@@ -71,11 +71,7 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
 
 @one_blas_thread()
 def fill_entries(views: Views, codes: Array, H: Array) -> Array:
-    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count.
-
-    ``views.entries``, bool of the shape of the data, says which ones count (None: all). A block of rows is
-    reconstructed at a time.
-    """
+    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count."""
     if views.entries is None:
         return dense(views.data) if sp.issparse(views.data) else views.data.copy()
     data = views.data.copy()

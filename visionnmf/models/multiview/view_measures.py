@@ -33,10 +33,7 @@ MOST_TICKS = 30  # numbers of components below a picture
 
 
 def view_energies(views: Views) -> Array:
-    """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
-
-    Where entries are missing, it is the norm that a complete sample with the same mean square would have.
-    """
+    """Return the root mean square norm of the samples of each view; 1 for a view of zeros."""
     energies = np.ones(views.n_views)
     for v, own in enumerate(views.columns()):
         view = views.data[:, own]
@@ -126,22 +123,14 @@ def weights_without_noise(views: Views) -> Array:
 
 
 def usage(H: Array, groups: Array, n_views: int) -> Array:
-    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component.
-
-    `H` (n_components, n_features) are the components, whose energy is the sum of squares, in the scaled views, and
-    `groups` (n_features,) has the view of each feature.
-    """
+    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component."""
     energy = np.array([(H[:, groups == v].astype(np.float64) ** 2).sum(axis=1) for v in range(n_views)]).T
     total = energy.sum(axis=1, keepdims=True)
     return np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
 
 
 def sparseness(H: Array, groups: Array, n_views: int) -> Array:
-    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views).
-
-    It is ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of a block x of N entries: 0 if all are alike, 1 if only one is
-    not 0. It is also 1 for a block of zeros, or of one feature.
-    """
+    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views)."""
     result = np.ones((len(H), n_views))
     for v in range(n_views):
         block = H[:, groups == v].astype(np.float64)
@@ -192,10 +181,7 @@ def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
 
 
 def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
-    """Draw the share of each component's energy in each view (`usage`), and return the matplotlib axes.
-
-    `shares` are (n_components, n_views), and `names` those of the views.
-    """
+    """Draw the share of each component's energy in each view (`usage`), and return the matplotlib axes."""
     ax = plot_axes(ax)
     # Components that more views use come first; then they are ordered by their main view and its share.
     order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
