@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import random_array
-from loss_checks import given, given_where, losses_where
+from loss_checks import given_where
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -60,22 +60,6 @@ def test_weights_weigh(clean, rng):
     plain = NMF(3, random_state=0).fit(X)
     reference = np.abs(X - plain.inverse_transform(plain.transform(X)))
     assert error[:, :25].sum() < 0.95 * reference[:, :25].sum() and error[:, 25:].sum() > reference[:, 25:].sum()
-
-
-@pytest.mark.parametrize("loss", losses_where(lambda record: record.beta in (None, 1.0, 2.0)), ids=given)
-def test_sample_weight_is_repetition(loss, clean, rng):
-    X = clean[:30] + 0.1 * rng.random((30, 50))
-    times = rng.integers(0, 3, 30)
-    W, H = rng.random((30, 3)), rng.random((3, 50))
-    parameter = loss.parameter if loss.record.parameter else None
-    arguments = {"loss": given(loss), "loss_parameter": parameter, "max_iter": 400, "tol": 0}
-    weighted = NMF(3, **arguments)
-    codes = weighted.fit_transform(X, W=W, H=H, sample_weight=times)
-    repeated = NMF(3, **arguments)
-    repeated.fit_transform(np.repeat(X, times, axis=0), W=np.repeat(W, times, axis=0), H=H)
-    # the paths differ, the minima hardly
-    assert weighted.reconstruction_err_ == pytest.approx(repeated.reconstruction_err_, rel=0.03)
-    np.testing.assert_array_equal(weighted.transform(X), codes)
 
 
 @pytest.mark.parametrize("loss", SPARSE)
