@@ -59,7 +59,8 @@ def quiet(model, X, **arguments):
 
 def refuses(model, X, sentence, **arguments):
     """Whether a fit raises one sentence that matches, before it does any work."""
-    model.set_params(callback=lambda *_: pytest.fail("an iteration was run"))
+    if model.callback is None:
+        model.set_params(callback=lambda *_: pytest.fail("an iteration was run"))
     with pytest.raises(ParameterError, match=sentence) as caught:
         model.fit(X, **arguments)
     assert "\n" not in str(caught.value)
@@ -303,6 +304,7 @@ def test_a_solver_that_diverges_is_an_error(monkeypatch, X):
         ),
         ({"penalty_W": Penalty(high=np.nan)}, {}, "high of penalty_W must be a finite number >= 0; got nan"),
         ({"zero_weight": 0.5}, {}, "zero_weight must be 1 for a dense X; got 0.5"),
+        ({"callback": 3}, {}, "callback must be callable or None; got 3"),
         ({"solver": ["admm"]}, {}, "solver must be 'auto' or one of .*; got .'admm'."),
         ({}, {"weights": "a"}, "weights must be an array of numbers; got 'a'"),
         ({}, {"weights": [[1, 2], [3]]}, "weights must be an array of numbers; got"),
@@ -328,11 +330,6 @@ def test_the_weight_of_zeros_holds_for_new_data_too(X):
     np.testing.assert_array_equal(model.transform(stored), W)
     with pytest.raises(ParameterError, match="zero_weight must be 1 with weights or missing entries"):
         model.transform(stored, weights=1.0)
-
-
-def test_a_callback_must_be_callable(X):
-    with pytest.raises(ParameterError, match="callback must be callable or None; got 3"):
-        NMF(R, callback=3).fit(X)
 
 
 def test_data_of_missing_entries_alone(X):

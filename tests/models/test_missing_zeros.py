@@ -65,7 +65,7 @@ def test_codes_are_those_of_the_masked_dense_data(loss, ratings, start):
         sizes = [np.abs(ratings - W @ model.components_)[ratings > 0].sum() for W in (codes, dense)]
         assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
     else:
-        np.testing.assert_allclose(codes, dense, atol=1e-4 * dense.max())
+        np.testing.assert_allclose(codes, dense, atol=5e-4 * dense.max())
     masked = NMF(3, loss=loss, components_init=model.components_, update_components=False)
     np.testing.assert_array_equal(masked.fit_transform(ratings, weights=ratings > 0), dense)
     some = [3, 7, 30]  # a row's codes do not depend on the other rows

@@ -143,19 +143,6 @@ def test_memory_maps_are_learnt_as_arrays_batch_by_batch(X, rng, tmp_path, monke
         clone(model).fit(mapped, weights=np.ones(7))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_robust_method_learns_sparse_data_as_dense_ones(dtype, X, model, rng):
-    X = np.where(rng.random(X.shape) < 0.4, 0, X).astype(dtype)
-    dense, sparse = model("manhattan").partial_fit(X), model("manhattan").partial_fit(sp.csr_array(X))
-    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-5 if dtype == np.float32 else 1e-12)
-    assert sparse.chunk_loss_ == pytest.approx(dense.chunk_loss_) and sparse.components_.dtype == dtype
-    s = rng.integers(0, 3, 60)
-    weighted = [model("manhattan").partial_fit(data, sample_weight=s).components_ for data in (X, sp.csr_array(X))]
-    np.testing.assert_allclose(*weighted, atol=1e-5)
-    whole = OnlineNMF(3, batch_size=20, random_state=0).fit(sp.csr_array(X))  # with a start of its own
-    assert np.isfinite(whole.components_).all() and whole.transform(sp.csr_array(X)).shape == (60, 3)
-
-
 @pytest.mark.parametrize(
     ("method", "given", "sentence"),
     [

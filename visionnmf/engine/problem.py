@@ -69,6 +69,16 @@ class Problem:
         weights = None if self.weights is None else taken(self.weights, rows)
         return replace(self, X=X, weights=weights)
 
+    def in_dense(self) -> Problem:
+        """Return the same problem with dense data, whose entries that were not stored have `zero_weight` as weight."""
+        if not self.is_sparse:
+            return self
+        weights = None
+        if self.zero_weight != 1:
+            weights = np.full(self.X.shape, self.zero_weight, self.X.dtype)
+            weights[np.repeat(np.arange(len(weights)), np.diff(self.X.indptr)), self.X.indices] = 1
+        return replace(self, X=self.X.toarray(), weights=weights, zero_weight=1.0)
+
     @property
     def is_scale_free(self) -> bool:
         """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""

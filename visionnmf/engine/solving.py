@@ -208,6 +208,7 @@ class Found(NamedTuple):
     report: Report
     optimality: float
     ridge: float = 0.0  # the l2 penalty on both factors that stands for the parameter `nuclear`; the estimator adds it
+    apart: float = 0.0  # the relative difference of the best two starts, where it tells of other minima
 
 
 def evaluate(

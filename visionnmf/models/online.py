@@ -197,13 +197,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later.
-
-        `method` names how components are learnt. The weight of the past is multiplied by `forget_factor` for every
-        `batch_size` samples. `buffer` and `horizon` are numbers of batches for "or-nmf" and "or-nmf-is". `max_iter`,
-        `shuffle` and `callback` are for `fit`. The decorator refuses names of other libraries, and says what they are
-        here.
-        """
+        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later."""
         self.n_components = n_components
         self.method = method
         self.loss = loss
@@ -355,10 +349,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
     def _methods(self) -> tuple[Method, ...]:
-        """Return the methods between which the first chunk decides, or the only one; `method` and `loss` are checked.
-
-        If only `loss` is given, it is the first of :data:`METHODS` that minimises it.
-        """
+        """Return the methods between which the first chunk decides, or the only one."""
         if self.method != AUTO:
             method = METHODS[check_choice(self.method, "method", [AUTO, *METHODS])]
             self._loss(method)  # raises if the method does not minimise `loss`
@@ -392,22 +383,14 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _check_data(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
-        """Return the checked data, and the weights of their entries (None if all count alike).
-
-        Missing entries get the weight 0. `reset` is true for the first data of a model, which set its number of
-        features. `fitting` is false for new data, which need no entry of positive weight.
-        """
+        """Return the checked data, and the weights of their entries (None if all count alike)."""
         data, observed = check_data(self, X, reset=reset, missing=self.missing_values, sparse=method.sparse)
         return check_weights(weights, observed, data, fitting=fitting)
 
     def _problem(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, part: bool = False
     ) -> Problem:
-        """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries.
-
-        `reset` is true for the first chunk; later ones are converted to its dtype. All entries may be missing in a
-        `part` of a chunk. Raises ParameterError if the method cannot learn such data, penalties or weights.
-        """
+        """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries."""
         loss = self._loss(method)
         if is_on_device(X):
             able = [name for name, other in METHODS.items() if other.on_device]
@@ -454,10 +437,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def _n_first(self, options: OnlineOptions, samples: Samples) -> int:
-        """Return how many samples the starting components are made from: four for each, or a batch if that is more.
-
-        The number of features stands for the number of components if that is not given.
-        """
+        """Return how many samples the starting components are made from: four for each, or a batch if that is more."""
         n_components = samples.shape[1] if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
@@ -472,11 +452,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _batches(
         self, method: Method, samples: Samples, order: Array, work: list[tuple[int, int]], *, reset: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`.
-
-        With `reset`, samples that are checked only now set the number of features and the dtype. Otherwise a batch is
-        `part` of a chunk, in which all entries may be missing.
-        """
+        """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`."""
         for batch in samples.read(order, work):
             if isinstance(batch, Problem):  # checked before the loss was chosen
                 yield replace(batch, loss=self._loss(method))
@@ -484,10 +460,7 @@ class OnlineNMF(WithPenalties, LinearModel):
                 yield self._problem(method, *batch, reset=reset, part=not reset)
 
     def _begin(self, methods: tuple[Method, ...], training: _Training, order: Array) -> Method:
-        """Find the starting components from the first samples of `order`, and set the state before any learning.
-
-        If there are several methods, the first samples decide between them; the one that learns is returned.
-        """
+        """Find the starting components from the first samples of `order`, and set the state before any learning."""
         n_first = self._n_first(training.options, training.samples)
         rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
         first = next(self._batches(methods[0], training.samples, rows, [(0, len(rows))], reset=True))
@@ -525,11 +498,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         return check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
 
     def _learn(self, method: Method, training: _Training, order: Array) -> float:
-        """Learn the samples of the numbers `order` in batches, and return their mean loss.
-
-        It updates the components and the state in place. The loss of a batch is that of the components before it was
-        learnt.
-        """
+        """Learn the samples of the numbers `order` in batches, and return their mean loss."""
         options, rng = training.options, training.rng
         loss, work = 0.0, blocks(len(order), options.batch_size)
         state = self._memory(method)
@@ -563,11 +532,7 @@ class _Training(NamedTuple):
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
-    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`.
-
-    Raises ParameterError for penalties that link samples, or a graph that would be made from the samples: a stream does
-    not keep them.
-    """
+    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
     of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
     if of_codes.graph is not None or of_codes.groups is not None:
         raise ParameterError(

@@ -240,11 +240,11 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
             f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in (tmp_path / "photo_segments.svg").read_text()
         )
     assert len(np.unique(segments.reshape(-1, 3), axis=0)) == len(report.sizes) == 4
-    assert "#ff1a1a joined segments 0, 3 of those without markers" in report.summary()
+    assert "#ff1a1a joined segments 0, 3 of those without markers" in str(report)
     listed = json.loads((tmp_path / "photo_segments.json").read_text())["markers"]
     assert listed == [{"colour": row["colour"], "segment": row["segment"]} for row in report.markers]
     alone = process_image(photo, wanted=WantedSegments(markers=lines), out=tmp_path / "alone")
-    assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in alone.summary()
+    assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in str(alone)
 
 
 @pytest.mark.slow

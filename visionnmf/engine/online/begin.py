@@ -31,8 +31,9 @@ def components(problem: Problem, n_components: int, init: str, rng: RandomState)
     `init` is "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`. Of the penalties only the
     constraints on the components count.
     """
-    plain = replace(problem, penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
-    X = problem.X
+    # feasible are all factors >= 0 at first; the constraints on the components follow at the end
+    plain = replace(problem.in_dense(), penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
+    X = plain.X
     if problem.weights is not None:  # missing entries count as average for the scale of the start
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
     # `fit` improves both in place; the codes are not needed afterwards
