@@ -28,8 +28,7 @@ Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table
 class Described:
     """Features of images: a row of `X` for each of `files`, and the columns of each view.
 
-    `extraction` holds the fitted extractors; it is None if the features come from a table. `skipped` has a sentence for
-    each image that could not be read.
+    `extraction` holds the fitted extractors; None if the features come from a table. `skipped` says what was not read.
     """
 
     X: Array
@@ -50,12 +49,10 @@ def describe(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
-    """Return the features of images, or those of a table.
+    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first.
 
-    `source` is a folder, of which all images are taken, also those of the folders below; images or patterns; or one
-    table (``.npz``). Images need an extraction; with `fit` it learns from them first. Raises ParameterError for images
-    without extractors and for a table with other `views`, and MediaError if nothing can be read. `views` are the
-    columns of each view that a model was trained with.
+    Raises ParameterError for images without extractors and for a table with other `views` than these, those that a
+    model was trained with, and MediaError if nothing can be read.
     """
     if is_table(source):
         (name,) = names_of(source)

@@ -29,17 +29,8 @@ from .image_features import Described, Sources, describe, files_of, is_table
 WORD_KEYS = ("words", "keywords", "labels", "tags")
 # Of the first and of the second column, without capitals.
 NAMES = (
-    "file",
-    "filename",
-    "file name",
-    "file_name",
-    "image",
-    "image_id",
-    "photo",
-    "photograph",
-    "picture",
-    "path",
-    "name",
+    *("file", "filename", "file name", "file_name", "image", "image_id"),
+    *("photo", "photograph", "picture", "path", "name"),
 )
 WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotations", "caption", "class")
 
@@ -56,7 +47,6 @@ class ImagesWithWords(Described):
     """Images that have words, with their features.
 
     `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
-    `notes` has a sentence for each thing that did not fit.
     """
 
     Y: Any
@@ -79,8 +69,7 @@ def images_with_words(
     """Find the words of images, and then the features of those that have words; see :func:`describe`.
 
     `labels` is a file of :func:`read_words`, in which names may be relative to the folder `source`. None reads IPTC,
-    XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises MediaError if
-    the file cannot be read, or no image has a word, before any feature is computed.
+    XMP and sidecars. Raises MediaError, before any feature is computed, if no image has a word.
     """
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
@@ -109,8 +98,7 @@ def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
     """Return the words of each image that has some, from `labels` by name or, if None, from the image's keywords."""
-    # Names in `labels` are full or relative to the folder `root`. `notes` and `skipped` get sentences about images
-    # without words and files that cannot be read. Raises an error if no image has words.
+    # `notes` and `skipped` get sentences about images without words and files that cannot be read
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:
@@ -131,12 +119,11 @@ def _find_words(
 
 
 def read_words(path: str | Path) -> dict[str, list[str]]:
-    """Return the words of each file in a table, in a normalised form.
+    """Return the words of each file in a table, in a normalised form; raise MediaError for unreadable tables.
 
     ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
     Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns, or in one cell with
-    commas, semicolons or bars between them; columns are separated by commas, semicolons or tabs. A file that occurs
-    twice has the words of both lines. Raises MediaError for unreadable tables.
+    commas, semicolons or bars between them. A file that occurs twice has the words of both lines.
     """
     text = read_text(path, "table of words", "utf-8-sig")
     lines = _json_lines if Path(path).suffix.lower() in (".jsonl", ".ndjson") else _csv_lines
@@ -213,7 +200,6 @@ def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
     """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
-    # `table` has the words by the names of files. `notes` gets the number of names that are not of an image.
     used: set[str] = set()
     found = []
     for image in images:

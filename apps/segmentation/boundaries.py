@@ -21,8 +21,6 @@ from skimage.morphology import thin
 
 from .hierarchy import neighbour_pairs
 
-__all__ = ["COUNTS", "BoundaryScores", "count_matches", "label_boundaries", "match_boundaries", "score_boundaries"]
-
 TOLERANCE = 0.0075  # largest distance of matched boundary pixels, as a share of the diagonal
 ALONE = 100.0  # cost of a pixel without a partner, in the largest distances that a pair may have
 

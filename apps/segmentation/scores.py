@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["SegmentationScores", "contingency_table", "covering", "score_segmentation", "score_tables"]
-
 
 class SegmentationScores(NamedTuple):
     """Covering in (0, 1], probabilistic Rand index in [0, 1] and variation of information in bits of one label map.
