@@ -11,7 +11,7 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.annotation import load, train
-from visionnmf.apps.annotation.image_words import images_with_words, read_words
+from visionnmf.apps.annotation.images import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
 
