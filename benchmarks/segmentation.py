@@ -29,8 +29,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
 from visionnmf.apps.segmentation import paper_segments, segment, segmenter
-from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
-from visionnmf.apps.segmentation.scores import contingency_table, covering, score_segmentation
+from visionnmf.apps.segmentation.scores import (
+    contingency_table,
+    count_matches,
+    covering,
+    label_boundaries,
+    score_boundaries,
+    score_segmentation,
+)
 from visionnmf.apps.segmentation.soft_parts import tree_connection
 from visionnmf.datasets.local import SegmentedImage, load_bsds
 

@@ -15,7 +15,7 @@ from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, wr
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .image_features import Sources, describe, files_of, names_of
+from .images import Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 

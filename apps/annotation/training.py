@@ -18,8 +18,7 @@ from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
 
 from .annotator import ImageAnnotator
-from .image_features import Sources, files_of, names_of, usual_extractors
-from .image_words import ImagesWithWords, images_with_words
+from .images import ImagesWithWords, Sources, files_of, images_with_words, names_of, usual_extractors
 from .store import AnnotationModel, save
 
 FEW = 5  # images of a word, below which little can be learnt

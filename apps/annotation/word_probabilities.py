@@ -48,14 +48,11 @@ class Sigmoids(NamedTuple):
 
     def logits(self, terms: Sequence[Array]) -> Array:
         """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
-        # `slope` (n_terms, n_words) weighs the terms for each word, and `offset` (n_words,) is added.
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
     """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words)."""
-    # `distance` and `which` (n_images, k) are the neighbours' weighted distances and their rows in `Y`, sparse
-    # (n_training_images, n_words). A neighbour's weight is proportional to ``exp(-distance)``.
     weights = _softmax(-distance)
     n_images, k = which.shape
     starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
@@ -64,10 +61,9 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
-    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood.
+    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood of words.
 
-    That is of the words, in `Y`, of the training images `rows`, predicted from their neighbours `which` without
-    themselves; `start` are the weights to begin with.
+    These are words, in `Y`, of the training images `rows`, predicted from their neighbours `which`.
     """
     objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
@@ -98,8 +94,7 @@ class _Likelihood:
 
     def __call__(self, w: Array) -> tuple[float, Array]:
         """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances."""
-        # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
-        # that have a word.
+        # p (n_images, k): how much each neighbour counts
         p = _softmax(-(self.D @ w.astype(np.float32)))
         shares = np.bincount(self.cell, p.ravel()[self.pair], self.truth.size).reshape(self.shape)
         # q (n_images, n_words): probabilities of the words, kept away from 0 and 1, where the logarithm is infinite
@@ -113,12 +108,10 @@ class _Likelihood:
 
 
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
-    """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
+    """Fit a sigmoid of `terms` to each word; words with few images are pulled towards the sigmoid of all words.
 
-    The weighted sum of `terms` is the logit of a word's probability. `frequency` (n_words,) is the share of all
-    training images that have a word. `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and
-    whether the image has it. The common sigmoid has the same slopes for all words; its offset grows with the logit of
-    a word's frequency.
+    `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and whether the image has it.
+    `frequency` (n_words,) is the share of all training images that have a word; its logit moves the common offset.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
@@ -137,6 +130,7 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
     """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0."""
+    # Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
     value, gradient, hessian = _derivatives(inputs, truth, theta, start, pull)
@@ -187,17 +181,15 @@ class Regression(NamedTuple):
 
     def predict(self, D: Array) -> Array:
         """Return the mean plus votes, which fall to 1/e at `width`, for distances (n_images, n_landmarks)."""
-        # `mean` is (n_words,), `votes` (n_landmarks, n_words), and the result (n_images, n_words).
         with one_blas_thread():
             return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
 
 
 def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
-    """Fit a kernel ridge regression with the kernel ``exp(-D / width)``; `D` (n, n) is overwritten.
+    """Fit a kernel ridge regression with the kernel ``exp(-D / width)`` to the words `Y` of the training images `rows`.
 
-    The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge. Also returns the
-    scores (n, n_words) that each image gets from the others. `D` holds the mutual distances of the training images
-    `rows` (n,), and `Y` (n, n_words) their words.
+    `D` (n, n), their mutual distances, is overwritten. Also returns the scores (n, n_words) that each image gets from
+    the others.
     """
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)

@@ -20,14 +20,14 @@ from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
 from visionnmf.apps.runner import Rows, settings_key
-from visionnmf.apps.segmentation.boundaries import (
+from visionnmf.apps.segmentation.regions import load_border_model
+from visionnmf.apps.segmentation.scores import (
     COUNTS as BOUNDARY_COUNTS,
     count_matches,
     label_boundaries,
     score_boundaries,
+    score_segmentation,
 )
-from visionnmf.apps.segmentation.regions import load_border_model
-from visionnmf.apps.segmentation.scores import score_segmentation
 from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError

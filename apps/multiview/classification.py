@@ -80,9 +80,8 @@ class ViewClassifier:
     def fit(self, views: ViewArrays, y: Any) -> Self:
         """Learn from training samples, prepared as those of the model were.
 
-        `views` are by name (n_samples, n_features), with NaN for what is missing if the model has
-        ``missing_values=numpy.nan``, and `y` holds the class of each sample (n_samples,), or marks for each of several
-        words (n_samples, n_words). Raises ParameterError if their numbers differ.
+        `views` are by name (n_samples, n_features), with NaN for what is missing if the model takes that. `y` holds the
+        class of each sample (n_samples,), or marks for each of several words (n_samples, n_words).
         """
         y = np.asarray(y)
         y = y.astype(np.int64) if y.ndim > 1 else y  # scikit-learn numbers words in this type; bytes would overflow
@@ -205,9 +204,8 @@ class ViewClassifier:
 def signed_roots(features: Array, gram: Array | None = None) -> Array:
     """Return signed square roots of the coordinates in an orthonormal basis of the components.
 
-    Distances between ``W (H H^T)^{1/2}`` are those between the data (symmetric orthogonalisation: Löwdin 1950). The
-    roots reduce the weight of large values (power normalisation: Perronnin et al. 2010). `gram` is ``H H^T``, or None
-    if the features are such coordinates.
+    Distances between ``W (H H^T)^{1/2}`` are those between the data (Löwdin 1950); roots reduce the weight of large
+    values (Perronnin et al. 2010). `gram` is ``H H^T``, or None if the features are such coordinates.
     """
     if gram is not None:
         values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
@@ -219,8 +217,7 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
 
     That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
-    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample. `gram` is the
-    matrix of inner products of components whose coordinates the features are; None if their basis is orthonormal.
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
     """
     # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)

@@ -52,11 +52,7 @@ class Preparation(BaseEstimator):
         self.prepare = prepare
 
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
-        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features).
-
-        Sets by the name of a view `kinds_`, how it is prepared ("range", "rows" or "none"), and for "range" `lows_` and
-        `widths_` (n_features,), the least value and the range of each feature, without NaN.
-        """
+        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
         check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
         self.kinds_ = {name: self._kind(view) for name, view in views.items()}
         scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
@@ -67,17 +63,11 @@ class Preparation(BaseEstimator):
         return self
 
     def transform(self, views: ViewArrays) -> dict[str, Array]:
-        """Return prepared samples, >= 0, of all or some of the views; values below the training range become 0.
-
-        Raises UnsupportedError for negative numbers in views that are not prepared by range.
-        """
+        """Return prepared samples, >= 0, of all or some views; UnsupportedError for negative ones unless by range."""
         return {name: self._prepared(name, view) for name, view in views.items()}
 
     def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
-        """Return prepared views in their own units: for "range", times `widths_` plus `lows_`, those of the features.
-
-        Raises UnsupportedError for views prepared by "rows", which loses the size of the samples.
-        """
+        """Return prepared views in their own units; UnsupportedError for views prepared by "rows"."""
         back = {}
         for name, view in views.items():
             if self.kinds_[name] == "rows":
@@ -125,10 +115,7 @@ def is_sparse(view: Array) -> bool:
 
 
 def default_loss(views: ViewArrays) -> str:
-    """Return the loss for prepared views: least squares if one is 0 nearly everywhere, and else the Manhattan loss.
-
-    The Manhattan loss of such a view is smallest for a model of zeros.
-    """
+    """Return the loss for prepared views: that of Manhattan is smallest for a model of zeros if one is nearly 0."""
     return "frobenius" if any(map(is_sparse, views.values())) else "manhattan"
 
 

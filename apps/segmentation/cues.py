@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 
 from .kernels import CUES
 
-__all__ = ["Cues", "assign_textons", "filter_responses", "find_cues", "soft_bins"]
-
 Floats = NDArray[np.float32]
 
 # The weights of the cues in the energy whose watershed gives the first regions.
@@ -87,10 +85,9 @@ def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
 
 
 def filter_responses(lightness: Floats) -> Floats:
-    """Filter lightness (0 to 100) by first and second Gaussian derivatives of widths 1 and 2.
+    """Filter lightness (0 to 100) by first and second Gaussian derivatives x, y, xx, yy and xy of widths 1 and 2.
 
     Returns 10 responses r for each pixel, (height, width, 10); large ones are damped by ``log(1 + |r| / 3) / |r|``.
-    The five responses of width 1 come first, then those of width 2, each in the order x, y, xx, yy, xy.
     """
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
@@ -106,10 +103,7 @@ def filter_responses(lightness: Floats) -> Floats:
 
 
 def assign_textons(responses: Floats, centres: Floats) -> NDArray[np.int64]:
-    """Return the number of the texton, a row of `centres` (n_textons, 10), nearest to the responses of each pixel.
-
-    `responses` are (height, width, 10). The nearest centre c of r has the largest ``r . c - |c|^2 / 2``.
-    """
+    """Return the number of the texton, a row of `centres` (n_textons, 10), nearest to the responses of each pixel."""
     scores = responses.reshape(-1, responses.shape[2]) @ centres.T
     scores -= np.einsum("ij,ij->i", centres, centres) / 2
     return np.asarray(scores.argmax(axis=1).reshape(responses.shape[:2]), np.int64)

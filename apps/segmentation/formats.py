@@ -19,8 +19,6 @@ from scipy.ndimage import find_objects
 from .overlays import hexadecimal, to_eight_bits
 from .segmenter import SegmentationResult
 
-__all__ = ["cut_out", "find_outlines", "find_simple_outlines", "json_text", "to_coco", "to_csv", "to_geojson", "to_svg"]
-
 Ring = NDArray[np.int64]
 
 
@@ -87,9 +85,8 @@ def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tupl
     padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
     padded[:, :-1] = mask.T
     column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
-    # The columns of the mask are one flat array, so changes mark where runs start and end, in turn. A place counts the
-    # pixels of the picture before it, down the columns. Runs are joined where one ends at the last row of the picture
-    # and the next begins at the first row.
+    # Changes mark where runs start and end, in turn. Runs are joined where one ends at the last row of the picture and
+    # the next begins at the first row.
     places = (column + corner[0]) * shape[0] + row + corner[1]
     starts, ends = places[::2], places[1::2]
     joined = starts[1:] == ends[:-1]
@@ -273,19 +270,13 @@ class Polygon(NamedTuple):
 
 
 def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
-    """Yield for each segment, 0 to count - 1, the polygons of its pieces, in the coordinates (x, y) of the picture.
-
-    A polygon has an exterior and a list of holes, each a ring (n, 2) of corners of pixels.
-    """
+    """Yield for each segment, 0 to count - 1, the polygons of its pieces, in the coordinates (x, y) of the picture."""
     for mask, corner in label_masks(labels, count):
         yield [Polygon(p.exterior + corner, [hole + corner for hole in p.holes]) for p in find_outlines(mask)]
 
 
 def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y).
-
-    `labels` (height, width) may be 65535 for pixels outside a mask, which are in no segment.
-    """
+    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y)."""
     # + 1, because `find_objects` takes 0 for the background
     boxes = find_objects(labels.astype(np.int32) + 1, count)
     for label, box in enumerate(boxes):
@@ -293,10 +284,7 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 
 
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
-    """Trace a mask: return a polygon, with its holes, for each piece, a set of pixels that touch along their sides.
-
-    Two rings share single points at most, and no whole sides, which programs for maps demand of a valid polygon.
-    """
+    """Return a polygon, with its holes, for each piece of a mask; two rings share single points at most."""
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
 
 

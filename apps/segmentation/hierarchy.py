@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief, check_count, check_number
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["Hierarchy", "neighbour_pairs", "region_adjacency"]
-
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
 

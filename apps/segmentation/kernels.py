@@ -14,8 +14,6 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-__all__ = ["CUES", "FEATURES", "BorderTrees", "RegionGraph", "flood", "merge", "predict"]
-
 CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "T 4", "L 8", "ab 8", "T 8", "L 16", "ab 16", "T 16")
 """The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
 

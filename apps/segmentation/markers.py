@@ -22,8 +22,6 @@ from .hierarchy import Hierarchy, region_adjacency
 from .overlays import to_eight_bits
 from .regions import watershed
 
-__all__ = ["MarkedTree", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
-
 MOST_MARKERS = 1000
 
 
@@ -69,7 +67,7 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
     A region that holds several markers is divided by the watershed of the picture's gradient. Its first marker keeps
     the region's number; the tree joins the pieces first.
     """
-    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two.
+    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)
@@ -154,8 +152,8 @@ def cut_at_markers(
 ) -> tuple[NDArray[np.int64], float]:
     """Divide the regions among markers, doing the first `n_merges` merges of the tree, or all of them.
 
-    `markers` is the marker of each region, -1 for none. Returns the segment of each region, where 0 to m - 1 are those
-    of the markers and parts without a marker follow, and the height of the last merge that was done.
+    `markers` is the marker of each region, -1 for none. Returns the segment of each region, those of the markers first,
+    and the height of the last merge that was done.
     """
     top = np.arange(hierarchy.n_regions).tolist()  # union-find: the parent of each region; a root is its own
     marker = markers.tolist()  # of the part of each root

@@ -14,8 +14,6 @@ from visionnmf.features import check_image
 
 from .hierarchy import neighbour_pairs
 
-__all__ = ["OUTSIDE", "colours", "draw_beside", "draw_memberships", "hexadecimal", "overlay", "to_eight_bits"]
-
 OUTSIDE = 65535  # the label of pixels outside a mask
 ALIKE = 50  # two colours are alike if all of red, green and blue differ by less
 PANEL = 480  # the largest width of a picture beside others
@@ -89,10 +87,7 @@ def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide.
-
-    `labels` are label maps (height, width) by name.
-    """
+    """Draw a picture and label maps of it side by side, with their names, each at most 480 pixels wide."""
     # by their captions; the picture itself has none
     panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
     height, width = panels[""].shape[:2]

@@ -16,17 +16,6 @@ from visionnmf.features.images import full_range
 
 from .overlays import to_eight_bits
 
-__all__ = [
-    "Picture",
-    "false_colours",
-    "fill_outside",
-    "read_picture",
-    "remove_blocks",
-    "remove_impulses",
-    "remove_noise",
-    "resize_mask",
-]
-
 SAMPLE = 2**16  # pixels from which principal components are computed
 TAILS = 0.5  # per cent of the pixels that become black, and as many white
 
@@ -50,9 +39,8 @@ NOISE_BLUR = 0.7  # pixels
 class Picture(NamedTuple):
     """What :func:`read_picture` returns.
 
-    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` is the same, but outside the mask it
-    has the colours of the nearest pixels inside, so that nothing there makes a border. `values` is what was given: RGB
-    or bands. `inside` is the mask, or None.
+    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` has the colours of the nearest
+    pixels inside the mask where it is 0, so that nothing there makes a border. `values` is what was given.
     """
 
     shown: NDArray[Any]
@@ -112,8 +100,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     """Show bands (height, width, n_bands) as a colour picture of their first three principal components, in [0, 1].
 
     The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
-    one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
-    gain and an offset that they have in common. The components are those of the pixels `inside`, or of all for None.
+    one scale. So distances of colours are those of the components, which are those of the pixels `inside`.
     """
     flat = values.reshape(-1, values.shape[2])
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
@@ -191,7 +178,7 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
     """Smooth the blocks of a picture that was compressed by JPEG at a quality of at most 30.
 
     Returns the picture itself, or in 8 bits the mean of the picture compressed again at this quality, over shifts of
-    the blocks (Nosratinia 2001). The picture must be as it was decoded, neither resized nor cut at the left or the top.
+    the blocks (Nosratinia 2001). The picture must be as it was decoded.
     """
     quality = _jpeg_quality(pixels)
     if quality is None:
@@ -242,9 +229,7 @@ def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Blur a picture (height, width, 3) in [0, 1] a little if its noise is above `NOISE`; otherwise return it as it is.
 
-    The standard deviation of the noise is estimated from second differences (Immerkaer 1996), by the median of their
-    absolute values in place of the mean, so that edges hardly change it. Fine texture over more than half of the
-    picture counts as noise.
+    The noise is estimated from second differences (Immerkaer 1996), by the median of their absolute values.
     """
     # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6

@@ -22,8 +22,6 @@ from .overlays import draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
-__all__ = ["join_coco", "joined_files", "process_image", "process_paper", "read_markers"]
-
 PAPER_SEGMENTS = 5
 MAX_COLOURS = 101  # in a picture of markers, its background included
 

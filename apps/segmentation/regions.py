@@ -33,17 +33,6 @@ from .kernels import (
     RegionGraph,
 )
 
-__all__ = [
-    "BorderModel",
-    "MergeSequence",
-    "Partition",
-    "find_regions",
-    "load_border_model",
-    "measure",
-    "merge_regions",
-    "watershed",
-]
-
 Array = NDArray[np.float64]
 
 # Minima are sought in windows; about one and a half times this many windows fit into the picture.

@@ -29,8 +29,6 @@ from .pictures import fill_outside, read_picture, remove_blocks, remove_impulses
 from .regions import find_regions, load_border_model, measure, merge_regions
 from .settings import AUTO, WantedSegments
 
-__all__ = ["SegmentationResult", "segment"]
-
 WORKING_PIXELS = 2**18  # the picture is reduced to so many pixels before regions are sought
 # A smaller picture is enlarged to FEWEST_PIXELS pixels, but at most MOST_TIMES times as wide and high. Borders were
 # learnt on pictures of 481 x 321.

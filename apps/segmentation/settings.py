@@ -10,8 +10,6 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["AUTO", "FORMATS", "Format", "Outputs", "WantedSegments"]
-
 AUTO = "auto"
 
 

@@ -19,8 +19,6 @@ from visionnmf.models import SymmetricNMF
 
 from .hierarchy import Hierarchy
 
-__all__ = ["diffuse_affinity", "find_segments", "tree_connection"]
-
 MOST_NODES = 250  # groups of regions; the time of the model grows with their square
 # Chosen by the covering on photographs that the borders were not learnt from (docs/decisions/segmentation.md).
 SEGMENT_NODES = 60  # groups of regions, or twice the number of segments
