@@ -21,6 +21,7 @@ from visionnmf.exceptions import (
     UnsupportedError,
 )
 from visionnmf.io import read_image, sample_names
+from visionnmf.io.images import decode_image
 
 HEIGHT, WIDTH = 24, 35
 
@@ -519,3 +520,20 @@ def test_research_photograph():
     image = read_image(photographs[0])
     assert image.dtype == np.uint8 and sorted(image.shape) == [3, 321, 481]
     np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+def test_the_transparent_grey_of_a_png_of_any_depth_becomes_white(bits):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    most = 2**bits - 1
+    row = "".join(f"{value:0{bits}b}" for value in [0, 1, most, 0] * 2)  # whole bytes
+    rows = b"\0" + int(row, 2).to_bytes(bits)
+    header = struct.pack(">IIBBBBB", 8, 1, bits, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"tRNS", struct.pack(">H", 1)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+    with pytest.warns(UserWarning, match="transparent"):
+        image = decode_image(data, "made.png")
+    white = np.iinfo(image.dtype).max
+    assert image[0, :4, 0].tolist() == [0, white, white, 0]

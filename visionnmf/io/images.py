@@ -195,6 +195,9 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
             return turn_upright(_deep_png(data, image, name, notes), orientation)
+        # Pillow spreads grey of 2 and 4 bits over 8, but not the grey value that stands for transparent.
+        if image.mode == "L" and image.format == "PNG" and data[24] in (2, 4) and "transparency" in image.info:
+            image.info["transparency"] *= 255 // (2 ** data[24] - 1)
         return turn_upright(_pixels(image, name, notes), orientation)
 
 

@@ -46,7 +46,9 @@ class FrameConverter:
         if note := note_on(self._bits):
             self.notes[f"{note}, as the first frame tells"] = None
         if bits > self._bits:
-            self.notes[f"later frames have larger values, which are shown white; write the video with {bits} bits"] = None
+            self.notes[f"later frames have larger values, which are shown white; write the video with {bits} bits"] = (
+                None
+            )
         return in_eight_bits(pixels, self._bits)
 
     def _converted(self, frame: VideoFrame, name: str) -> NDArray[Any]:
