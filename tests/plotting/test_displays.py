@@ -83,7 +83,7 @@ def test_rank_and_loss():
     assert_array_equal(display.line_.get_ydata(), scores.mean(axis=1))
     assert len(display.splits_) == 2
     losses = plotting.LossDisplay.from_result(LossSelection("huber", ["huber", 1.5], np.array([[2.0, 4], [6, 6]])))
-    assert_allclose([bar.get_width() for bar in losses.bars_], [1, 2])
+    assert_allclose(losses.points_.lines[0].get_xdata(), [1, 2])
 
 
 def test_usage_of_views(rng):

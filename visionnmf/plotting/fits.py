@@ -16,6 +16,8 @@ from visionnmf.models.rank import RankSelection
 
 from ._axes import one_axes
 
+WIDE = 20  # times the lowest error, from which on the axis is logarithmic
+
 
 class ConvergenceDisplay:
     """The objective of one or several fits over iterations or seconds.
@@ -156,8 +158,8 @@ class LossDisplay:
 
     Attributes
     ----------
-    bars_ : matplotlib.container.BarContainer
-        The losses, the best at the top; a whisker shows the standard deviation over the splits.
+    points_ : matplotlib.container.ErrorbarContainer
+        The losses, the best at the top, with the standard deviation over the splits.
     ax_ : matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
     """
@@ -188,7 +190,9 @@ class LossDisplay:
         lowest = found.scores.mean(axis=1)[0] or 1.0  # the best loss comes first
         names = [str(loss) for loss in found.losses]
         means, spread = found.scores.mean(axis=1) / lowest, found.scores.std(axis=1) / lowest
-        self.bars_ = self.ax_.barh(names, means, xerr=spread)
+        self.points_ = self.ax_.errorbar(means, names, xerr=spread, fmt="o", capsize=3)
+        if means.max() > WIDE * means.min():
+            self.ax_.set_xscale("log")
         self.ax_.invert_yaxis()
         self.ax_.set_xlabel("squared error at held-out entries, lowest = 1")
         self.figure_ = self.ax_.figure

@@ -127,7 +127,7 @@ class ForegroundDisplay:
     >>> from visionnmf.datasets import make_surveillance
     >>> from visionnmf.plotting import ForegroundDisplay
     >>> frames = make_surveillance(20, 48, 64, random_state=0).frames
-    >>> parts = list(BackgroundModel(random_state=0).fit(frames).separate(frames))
+    >>> parts = list(BackgroundModel(random_state=0).fit(frames).apply(frames))
     >>> len(ForegroundDisplay.from_result(parts).images_)
     3
     """
