@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from model_files import rewrite
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, MultiviewNMF, load_model
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview.view_measures import noise_views, plot_usage
 from visionnmf.models.multiview.views import Views
 
@@ -180,33 +179,6 @@ def test_the_usage_of_views_is_drawn(views):
     ax = model.plot_view_usage(Figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["sounds", "images"]
     assert ax.images[0].get_array().shape == (2, 3)
-
-
-@NOT_CONVERGED
-def test_views_of_a_file_are_checked(views, tmp_path):
-    model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
-    path, groups = tmp_path / "model.npz", model.view_groups_
-    for attribute, value in (
-        ("view_groups_", groups.astype(float)),
-        ("view_groups_", groups[1:]),
-        ("view_groups_", np.where(groups == 1, 10**15, groups)),
-        ("view_groups_", groups - 1),
-        ("view_groups_", groups * 0 + 1),
-        ("view_scales_", np.array([1, np.inf])),
-        ("view_scales_", np.ones(3)),
-        ("codes_mean_", np.ones(3)),
-        ("codes_covariance_", np.full((2, 2), np.inf)),
-        ("codes_covariance_", np.array([[1.0, 2], [2, 1]])),
-        ("codes_covariance_", np.array([[1.0, 0.5], [0, 1]])),
-        ("view_noise_", np.array([1.0, 0])),
-    ):
-        model.save(path, force=True)
-        (name,) = (name for name in np.load(path).files if name.endswith(attribute))
-        rewrite(path, lambda state, arrays, name=name, value=value: arrays.update({name: value}))
-        with pytest.raises(UnreadableError, match=r"model\.npz"):
-            load_model(path)
-    model.save(path, force=True)
-    np.testing.assert_array_equal(load_model(path).transform(views), model.transform(views))
 
 
 @pytest.mark.slow

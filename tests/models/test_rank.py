@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -46,6 +47,16 @@ def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))
     found = select_rank(X, range(1, 8), estimator=NMF(loss=loss, max_iter=200), n_splits=2, random_state=0)
     assert found.n_components == 3
+
+
+@pytest.mark.parametrize("case", [{}, {"missing_values": 0}, {"loss": "manhattan", "zero_weight": 0.3}])
+def test_sparse_data_have_the_scores_of_dense_data(case, rng):
+    X = rng.poisson(low_rank(rng, 2, (20, 15))).astype(float)
+    estimator = clone(QUICK).set_params(**case)
+    found = select_rank(sp.csr_array(X), [1, 2], estimator=estimator, random_state=0)
+    weights = np.where(X > 0, 1, 0.3) if "zero_weight" in case else None
+    dense = select_rank(X, [1, 2], estimator=estimator.set_params(zero_weight=1), weights=weights, random_state=0)
+    np.testing.assert_array_equal(found.scores, dense.scores)
 
 
 def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):

@@ -249,10 +249,7 @@ def are_labels(groups: Any) -> bool:
 
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says.
-
-    The second item has the factors (n_samples,) by which the rows of its data were multiplied, or is None.
-    """
+    """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says."""
     if sample_weight is None:
         return problem, None
     # weights on a device are checked as NumPy's
@@ -286,11 +283,7 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Any]:
 
 
 def check_kind(X: Any) -> Any:
-    """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
-
-    Raises ParameterError for more than two axes, ragged rows, masked entries, text, dates, sparse matrices whose
-    indices are out of range, and arrays of other libraries that stay on their device.
-    """
+    """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers."""
     if is_on_device(X):
         raise ParameterError(
             f"X must be an array of NumPy here; got one of {type(X).__module__}; visionnmf.NMF and OnlineNMF "

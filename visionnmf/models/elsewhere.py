@@ -21,10 +21,7 @@ __all__ = ["fit_elsewhere", "transform_elsewhere"]
 
 
 def fit_elsewhere(model: Any, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds.
-
-    `W` and `H` are factors to start from, or None. `with_codes` false leaves out the codes of a Dask array.
-    """
+    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds."""
     check_elsewhere(model, X)
     ridge = ridge_of(model, model.loss, tuple(X.shape))
     given, n_components = given_components(model, tuple(X.shape), H)

@@ -65,10 +65,7 @@ def loss_scores(
     splits: Splits,
     callback: Callable[[int, int], Any] | None = None,
 ) -> Array:
-    """Return the error of each loss in each split, (n_losses, n_splits), at the entries that it hides.
-
-    `estimator` is an NMF, which gets each of the losses, and `weights` are those of the entries of the dense data.
-    """
+    """Return the error of each loss in each split, (n_losses, n_splits), at the entries that it hides."""
     # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
     estimator = clone(estimator).set_params(
         loss_parameter=None, missing_values=None, callback=None, verbose=0, measure_optimality=False
@@ -87,10 +84,7 @@ def loss_scores(
 
 
 def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
-    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged.
-
-    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
-    """
+    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))
@@ -101,11 +95,7 @@ def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
 
 
 def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Return the data, or a random part of large data, as a dense array, and the weights of its entries.
-
-    The part has at most 2000 samples and 1000 features (`LARGEST_SAMPLE`). `weights` of sparse data are None, and
-    `zeros_missing` is true if the entries that they do not store are missing.
-    """
+    """Return the data, or a random part of large data, as a dense array, and the weights of its entries."""
     for axis, most in enumerate(LARGEST_SAMPLE):
         if data.shape[axis] > most:
             kept = np.sort(rng.choice(data.shape[axis], most, replace=False))
@@ -118,11 +108,7 @@ def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.rando
 
 
 def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
-    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
-
-    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
-    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
-    """
+    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts."""
     n_outliers = int(OUTLIERS * np.count_nonzero(values))
     kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]
     return np.average(residuals[:, kept] ** 2, axis=1, weights=weights[kept])

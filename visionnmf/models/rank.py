@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import choices
 from visionnmf._checks import brief, check_callable, check_count, plot_axes
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
@@ -92,8 +94,8 @@ def select_rank(
 
     Parameters
     ----------
-    X : array-like [shape=(n_samples, n_features), >= 0, finite]
-        Dense data. NaN is a missing entry if the estimator's `missing_values` says so.
+    X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+        NaN is a missing entry if the estimator's `missing_values` says so. Sparse data are made dense.
     ranks : sequence of int, optional
         The ranks to try, each >= 1. If not given: 1, 2, ... up to a third of the smaller side of `X`, but not above 20.
         The lowest should be too low, because the rule needs to see what too low a rank costs.
@@ -146,8 +148,13 @@ def select_rank(
         raise ParameterError("loss of the estimator must be a name or a number; got 'auto'; take that of select_loss")
     splits = Splits.checked(n_splits, fraction, random_state)
     callback = check_callable(callback, "callback")
-    data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=False)
+    data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=True)
     data, counted = check_weights(weights, observed, data)
+    if sp.issparse(data):  # entries that are hidden have weights of their own, as those that are not stored may have
+        zero_weight = 0.0 if estimator.missing_values == 0 else float(estimator.zero_weight)
+        dense = Problem(data, Loss("manhattan"), zero_weight=zero_weight).in_dense()  # of any loss
+        data, counted = dense.X, dense.weights
+        estimator = clone(estimator).set_params(zero_weight=1.0)
     entries = np.ones_like(data) if counted is None else counted
     tried = _ranks(ranks, data.shape)
     scores = np.empty((len(tried), splits.n_splits))
@@ -195,11 +202,7 @@ def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool
 
 
 def _choose(scores: Array) -> int:
-    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis.
-
-    Close means within 2 % (NEGLIGIBLE) of the difference between the smallest mean and the worst of the ranks below it,
-    because ranks above the true one are often level.
-    """
+    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis."""
     means = scores.mean(axis=1)
-    least = means.min()
+    least = means.min()  # ranks above the true one are often level, so the lowest of those near it is taken
     return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])
