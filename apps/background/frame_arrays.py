@@ -55,6 +55,14 @@ class Separated:
 
     __repr__ = brief
 
+    def _repr_html_(self) -> str:
+        """Show frame, background and mask, in notebooks."""
+        from visionnmf._html import table, thumbnail
+
+        pictures = (thumbnail(getattr(self, name), name) for name in ("frame", "background", "mask"))
+        share = f"{100 * np.count_nonzero(self.mask) / self.mask.size:.2f} %"
+        return "".join(pictures) + table({"frame": self.index, "foreground": share})
+
 
 def within(part: Separated, region: FrameArray | None) -> Separated:
     """Return a frame whose mask is empty outside the region (height, width), which is 255 inside."""

@@ -47,6 +47,12 @@ class Identity:
     unlikeness_limit: float | None = None
     unexplained: float | None = None
 
+    def _repr_html_(self) -> str:
+        """Show what is known of the decision, in notebooks."""
+        from visionnmf._html import table
+
+        return table({name: value for name, value in vars(self).items() if value is not None})
+
 
 class Measures(NamedTuple):
     """What is known of new images, a row or an item for each.

@@ -194,6 +194,13 @@ class SegmentationResult:
         """
         return overlay(self.image, self.labels, self.colours)
 
+    def _repr_html_(self) -> str:
+        """Show the overlay and the figures, in notebooks."""
+        from visionnmf._html import table, thumbnail
+
+        figures = {"segments": len(self.sizes), "scale": self.scale, "seconds": self.seconds}
+        return thumbnail(self.overlay(), "segments") + table(figures)
+
 
 def segment(
     image: ArrayLike,
