@@ -1,8 +1,8 @@
-"""Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
+"""Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, superpixels, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, partitions,
-                                                      wrong, pairs, seconds, paper (MahNMF on 20 photographs)
+    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, superpixels,
+                                                      wrong, seconds, paper (MahNMF on 20 photographs)
 
 ``visionnmf evaluate segment`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -28,10 +28,16 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
-from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment, segmenter
-from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
-from visionnmf.apps.segmentation.scores import covering, score_segmentation
-from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection, tree_connection
+from visionnmf.apps.segmentation import paper_segments, segment, segmenter
+from visionnmf.apps.segmentation.scores import (
+    contingency_table,
+    count_matches,
+    covering,
+    label_boundaries,
+    score_boundaries,
+    score_segmentation,
+)
+from visionnmf.apps.segmentation.soft_parts import tree_connection
 from visionnmf.datasets.local import SegmentedImage, load_bsds
 
 N_IMAGES = 60
@@ -42,11 +48,10 @@ FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60
 CUT = 0.001  # best for 21 of them
 SMALL = (48, 80, 120, 160, 240)  # pixels of the longer side of reduced photographs
 SMALL_SCALES = (10, 30, 100, 300, 800)  # of Felzenszwalb's method, of which the best for each size counts
-PARTITIONED = ("20% black or white pixels", "lines of text", "40 specular spots")
+SUPERPIXELS = (300, 1000)
 LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
 NODES = 150
-PAIRS = 20_000
 N_PAPER = 20
 OTHERS = 20  # numbers of segments asked of one tree
 
@@ -125,40 +130,21 @@ def small() -> None:
         print(f"| {side} | {mean(enlarged)} | {paired(enlarged, plain)} | {mean(best)} |", flush=True)
 
 
-def spectral(tree: Hierarchy) -> Any:
-    """Cluster regions by eigenvectors of their connections."""
-    nodes = tree.cut(n_segments=MOST_NODES)
-    sizes = np.bincount(nodes, tree.sizes)
-    if len(sizes) <= SEGMENTS + 1:
-        return nodes[tree.labels]
-    return cluster(connection(tree, nodes), sizes / sizes.mean())[nodes][tree.labels]
-
-
 def cluster(affinity: Any, sizes: Any) -> Any:
     weighted = affinity * np.outer(sizes, sizes)
     return spectral_clustering(weighted, n_clusters=SEGMENTS, assign_labels="cluster_qr", random_state=0)
 
 
-def partitions() -> None:
-    """Print the covering of five segments by symmetric NMF and spectral clustering of the same learnt connections."""
-    found: dict[str, dict[str, list[float]]] = {}
-    kinds = ("clean", *(kind for kind in KINDS if kind in PARTITIONED))
-    for kind in kinds:
-        for seed, photograph in enumerate(photographs()):
-            image = photograph.image if kind == "clean" else SPOILERS[kind](photograph.image, seed)
-            result = segment(image, SEGMENTS)
-            labels = {"the tree": result.labels}
-            for loss in LOSSES:
-                labels[f"symmetric NMF, {loss.title()}"] = result.parts(SEGMENTS, loss=loss).argmax(axis=0)
-            labels["spectral clustering"] = spectral(result.hierarchy)
-            for way, each in labels.items():
-                scores = found.setdefault(way, {}).setdefault(kind, [])
-                scores.append(covering(each, photograph.segmentations))
-    print("\n| five segments by | " + " | minus the tree's | ".join(kinds) + " | minus the tree's |")
-    print("| --- |" + " --- |" * 2 * len(kinds))
-    for way, scores_of in found.items():
-        cells = [f"{mean(scores_of[kind])} | {paired(scores_of[kind], found['the tree'][kind])}" for kind in kinds]
-        print(f"| {way} |", " | ".join(cells), "|", flush=True)
+def superpixels() -> None:
+    """Print the achievable accuracy of superpixels: the share of pixels in regions of people that hold most of each."""
+    print("\n| superpixels asked for | fewest found | segment | SLIC |\n| --- | --- | --- | --- |")
+    for count in SUPERPIXELS:
+        found = [(segment(p.image, count).labels, slic(p.image, count), p.segmentations) for p in photographs()]
+        tables = [[[contingency_table(each, truth) for truth in truths] for each in pair] for *pair, truths in found]
+        ours, others = ([np.mean([t.max(axis=1).sum() / t.sum() for t in own[k]]) for own in tables] for k in (0, 1))
+        print(
+            f"| {count} | {min(int(own.max()) + 1 for own, *_ in found)} | {mean(ours)} | {mean(others)} |", flush=True
+        )
 
 
 def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
@@ -169,8 +155,8 @@ def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
     return spoilt + spoilt.T + np.eye(len(spoilt))
 
 
-def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[float]]]:
-    """Return the coverings of five segments by each method and share of wrong entries in the affinity `connect`."""
+def spoilt_coverings() -> dict[str, dict[float, list[float]]]:
+    """Return the coverings of five segments by each method and share of wrong entries in the affinity."""
     found: dict[str, dict[float, list[float]]] = {}
     for seed, photograph in enumerate(photographs()):
         tree = segment(photograph.image).hierarchy
@@ -178,7 +164,7 @@ def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[
         sizes = np.bincount(nodes, tree.sizes)
         if len(sizes) <= 2 * SEGMENTS:
             continue
-        sizes, clean = sizes / sizes.mean(), connect(tree, nodes)
+        sizes, clean = sizes / sizes.mean(), tree_connection(tree, nodes)
         for share in WRONG:
             affinity = spoil_entries(clean, share, seed)
             labels = {"spectral clustering": cluster(affinity, sizes)}
@@ -195,49 +181,17 @@ def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[
 
 
 def wrong() -> None:
-    """Print the covering of five segments when some entries of the affinity are wrong."""
-    for name, connect in (("shortest paths", connection), ("heights in the tree", tree_connection)):
-        found = spoilt_coverings(connect)
-        base = found["spectral clustering"]
-        print(f"\n| five segments by {name} |", " | ".join(f"{s:.0%} wrong | minus spectral" for s in WRONG), "|")
-        print("| --- |" + " --- |" * 2 * len(WRONG))
-        for way, scores_of in found.items():
-            cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
-            print(f"| {way} |", " | ".join(cells), "|", flush=True)
-        losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
-        cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
-        print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
-
-
-def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
-    """Return the height at which the two regions of each pair (2, n) meet; 0 for a region and itself."""
-    merges = tree.find_merges(regions.T)
-    return np.where(merges >= 0, tree.heights[np.maximum(merges, 0)], 0.0)
-
-
-def pairs() -> None:
-    """Print how well soft parts and the tree predict the share of annotators who put two pixels into one segment."""
-    errors: dict[str, list[float]] = {}
-    for seed, photograph in enumerate(photographs()):
-        chosen = np.random.default_rng(seed).integers(0, photograph.image[..., 0].size, (2, PAIRS))
-        result = segment(photograph.image)
-        predictions = {
-            "the tree, cut at the default scale": np.equal(*result.labels.ravel()[chosen]),
-            "the tree, 1 minus the height at which they meet": 1
-            - meeting_heights(result.hierarchy, result.hierarchy.labels.ravel().astype(np.int64)[chosen]),
-        }
-        for loss in LOSSES:
-            soft = result.parts(SEGMENTS, loss=loss).reshape(SEGMENTS, -1)
-            predictions[f"five soft parts, {loss.title()}"] = np.einsum(
-                "ki,ki->i", soft[:, chosen[0]], soft[:, chosen[1]]
-            )
-            predictions[f"five soft parts, {loss.title()}, the largest alone"] = np.equal(*soft.argmax(axis=0)[chosen])
-        share = np.mean([np.equal(*each.ravel()[chosen]) for each in photograph.segmentations], axis=0)
-        for way, guess in predictions.items():
-            errors.setdefault(way, []).append(float(np.mean((guess - share) ** 2)))
-    print("\n| share of annotators who join two pixels, predicted by | squared error |\n| --- | --- |")
-    for way, values in errors.items():
-        print(f"| {way} | {mean(values)} |")
+    """Print the covering of five segments when some entries of the affinity, heights in the tree, are wrong."""
+    found = spoilt_coverings()
+    base = found["spectral clustering"]
+    print("\n| five segments by |", " | ".join(f"{s:.0%} wrong | minus spectral" for s in WRONG), "|")
+    print("| --- |" + " --- |" * 2 * len(WRONG))
+    for way, scores_of in found.items():
+        cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
+        print(f"| {way} |", " | ".join(cells), "|", flush=True)
+    losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
+    cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
+    print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
 
 
 def seconds() -> None:
@@ -253,13 +207,12 @@ def seconds() -> None:
     for number, photograph in enumerate(photographs()):
         image = photograph.image
         if not number:
-            segment(image).parts()  # compiles
+            segment(image)  # compiles
         result = clock("segment", partial(segment, image))
         clock("Felzenszwalb", partial(felzenszwalb, image, **FELZENSZWALB))
         clock("another number of segments", *(partial(result.at, n_segments=2 + k) for k in range(OTHERS)))
         clock("another scale", *(partial(result.at, scale=0.02 + 0.6 * k / OTHERS) for k in range(OTHERS)))
-        for loss in LOSSES:
-            clock(f"five soft parts, {loss}", partial(result.parts, SEGMENTS, loss=loss))
+        clock("five segments by NMF", partial(segment, image, SEGMENTS, method="nmf"))
     print("\n| call | median, s | largest, s |\n| --- | --- | --- |")
     for name, values in found.items():
         print(f"| {name} | {np.median(values):.4f} | {max(values):.4f} |")
@@ -287,13 +240,18 @@ PARTS = {
     "boundaries": boundaries,
     "corrupted": corrupted,
     "small": small,
-    "partitions": partitions,
+    "superpixels": superpixels,
     "wrong": wrong,
-    "pairs": pairs,
     "seconds": seconds,
     "paper": paper,
 }
-QUICK = {"N_IMAGES": 2, "SMALL": (48,), "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
+QUICK = {
+    "N_IMAGES": 2,
+    "SMALL": (48,),
+    "SUPERPIXELS": (200,),
+    "SCALES": (0.36,),
+    "KINDS": ("20% black or white pixels",),
+}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -66,8 +66,8 @@ class Coding:
     """How views become codes.
 
     `coder` is "none", the name of a loss, "or-nmf", or an estimator; a view gets a model for each number of components
-    in `ranks`. With `hellinger`, features and codes become the square roots of their shares in each row. With
-    `pseudo_inverse`, codes are features times the pseudo-inverse of the components.
+    in `ranks`. With `hellinger`, features and codes become square roots of shares. With `pseudo_inverse`, codes are
+    features times the pseudo-inverse of the components.
     """
 
     coder: Any
@@ -84,11 +84,7 @@ class Coding:
 def fit_blocks(
     X: Array, views: Mapping[str, slice], coding: Coding, random_state: Any, progress: Progress | None = None
 ) -> tuple[list[Block], Array]:
-    """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
-
-    `views` names the columns of each view. `progress`, if given, is called as ``progress("coding", done, total)`` after
-    each view.
-    """
+    """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns)."""
     blocks: list[Block] = []
     parts: list[Array] = []
     # Components are learnt from at most MAX_FITTED images; all images are coded.
@@ -114,10 +110,7 @@ def fit_blocks(
 
 
 def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], coding: Coding) -> Array:
-    """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side.
-
-    `views` has the columns of `X` for each view. A view is prepared once, although several blocks may code it.
-    """
+    """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side."""
     names = dict.fromkeys(block.view for block in blocks)
     parts = {view: prepared(X[:, views[view]], coding.hellinger) for view in names}
     return np.concatenate([_codes(block.coder, parts[block.view], coding) for block in blocks], axis=1)

@@ -19,6 +19,7 @@ import cv2
 from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
@@ -26,7 +27,7 @@ from .frame_arrays import FrameArray, Separated, check_model_size, within
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
 from .pipeline import Job
-from .reports import LiveReport
+from .reports import live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import counted, expected_frames, open_clip
@@ -68,7 +69,7 @@ def follow_source(
     live: LiveSettings = LiveSettings(),
     callbacks: LiveCallbacks = LiveCallbacks(),
     progress: Progress | None = None,
-) -> LiveReport:
+) -> Report:
     """Mask each frame of a source as it comes.
 
     Memory does not grow with the length of the stream. The results are those of :func:`.process_video`, except that
@@ -98,7 +99,12 @@ def follow_source(
 
     Returns
     -------
-    LiveReport
+    Report
+        Its figures are ``width`` and ``height`` of the frames in pixels; ``frames`` of this run, and ``first_frame``,
+        the number of its first one, above 0 if the run continued from a saved state, which leaves 0 frames if it had
+        seen the whole source; ``seconds`` and ``frames_per_second``; ``foreground_share`` of all pixels, 0 to 1;
+        ``damaged`` (frames that were left out) and ``reconnections`` (how often the source was lost and found again);
+        ``events`` as those of :func:`.process_video`.
 
     Raises
     ------
@@ -135,17 +141,21 @@ def follow_source(
     if run.frames:
         run.save()
     clip, seconds = run.clip, time.perf_counter() - began
-    return LiveReport(
-        width=clip.width,
-        height=clip.height,
-        frames=run.frames,
-        first_frame=run.first,
-        seconds=seconds,
-        frames_per_second=run.frames / seconds,
-        foreground_share=run.foreground_pixels / max(1, run.frames * clip.width * clip.height),
-        damaged=clip.damaged,
-        reconnections=clip.reconnections,
-        events=writer.events,
+    figures = {
+        "width": clip.width,
+        "height": clip.height,
+        "frames": run.frames,
+        "first_frame": run.first,
+        "seconds": seconds,
+        "frames_per_second": run.frames / seconds,
+        "foreground_share": run.foreground_pixels / max(1, run.frames * clip.width * clip.height),
+        "damaged": clip.damaged,
+        "reconnections": clip.reconnections,
+        "events": writer.events,
+    }
+    return Report(
+        figures=figures,
+        lines=live_lines(without_password(source), figures),
         inputs=[without_password(source)],
         outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),

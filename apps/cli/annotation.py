@@ -78,7 +78,7 @@ def train(
                 force=force,
                 progress=progress,
             )
-        run.report(report)
+        run.show(report)
 
 
 @command.command("predict")
@@ -101,4 +101,4 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
         known = annotation.load(model)
         with run.progress(str(images[0]), rate_of="images") as progress:
             report = annotation.annotate(known, images, outputs=outputs, n_jobs=jobs, force=force, progress=progress)
-        run.report(report)
+        run.show(report)

@@ -59,7 +59,7 @@ def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], 
         say(f"{len(made.jobs)} jobs; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)
-    run.report(report)
+    run.show(report)
 
 
 @command.command("segment")

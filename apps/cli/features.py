@@ -55,4 +55,4 @@ def command(
                 force=force,
                 progress=progress,
             )
-        run.report(report)
+        run.show(report)

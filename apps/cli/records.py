@@ -113,8 +113,6 @@ def given_on_command_line(context: typer.Context) -> set[str]:
 
 def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
     """Return the typer parameter of a field, under the heading `panel` unless its option names another."""
-    # Typer gets the text of a field that has its own function `option.parse`, and a list for a tuple of any length, an
-    # option that can be repeated; :func:`_value` makes the field's value of it.
     option, default = field.option, field.default
     kind: Any = field.type
     if option.parse is not None:

@@ -40,13 +40,15 @@ def command(
         raise typer.BadParameter("give names of papers or items, or --all; --list has them")
     with running() as run:
         from visionnmf.apps.reproduce import list_items, reproduce
+        from visionnmf.apps.reproduce.page import PAGE
         from visionnmf.apps.reproduce.registry import PAPERS
 
         if list_:
-            run.report(list_items(names or (), data=data))
+            for item in list_items(names or (), data=data):
+                run.show(item)
             return
         with run.progress("reproduce", rate_of="") as bar:
-            report = reproduce(
+            reports = reproduce(
                 list(PAPERS) if all_ else names or (),
                 out=out,
                 quick=quick,
@@ -56,4 +58,7 @@ def command(
                 stop_at_error=run.debug,
                 progress=bar,
             )
-        run.report(report)
+        run.kind, run.total = "items", len(reports)
+        for report in reports:
+            run.show(report)
+        run.remark(f"wrote {out / PAGE}")

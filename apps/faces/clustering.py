@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
-from visionnmf._checks import RandomState, brief, check_callable, check_count, check_image_shape, check_seed, shown
+from visionnmf._checks import RandomState, check_callable, check_count, check_image_shape, check_seed, shown
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
@@ -176,38 +175,6 @@ def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArr
     return groups, float(np.trace(shares) - np.square(shares.sum(0)).sum())
 
 
-@dataclass(frozen=True)
-class FaceClustersReport(Report):
-    """What :func:`cluster` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `images` are the names of the images, or their numbers, and `clusters` the group of each, from 0. If the people are
-    known, `accuracy` is that of the best matching of groups and people, and `information` the normalised mutual
-    information.
-    """
-
-    images: tuple[str, ...]
-    clusters: NDArray[np.intp]
-    accuracy: float | None
-    information: float | None
-
-    __repr__ = brief
-
-    def _figures(self) -> dict[str, Any]:
-        """Return for JSON the group of each image, the agreement with the people (None if unknown), and the files."""
-        groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]
-        found = {"clusters": groups, "accuracy": self.accuracy, "information": self.information}
-        return found | {"files": self.outputs}
-
-    def summary(self) -> str:
-        """Return the sizes of the groups, and their agreement with the people if these are known."""
-        sizes = np.unique(self.clusters, return_counts=True)[1]
-        of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-        lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
-        if self.accuracy is not None:
-            lines.append(f"against the people: accuracy {self.accuracy:.1%}, mutual information {self.information:.3f}")
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
 def cluster(
     source: str | Path,
     *,
@@ -216,7 +183,7 @@ def cluster(
     out: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> FaceClustersReport:
+) -> Report:
     """Group a set of images by person, without names.
 
     Parameters
@@ -236,7 +203,10 @@ def cluster(
 
     Returns
     -------
-    FaceClustersReport
+    Report
+        Its figures are ``images`` (their names, or their numbers), ``clusters`` (ndarray, the group of each image, from
+        0), and, None unless the people are known, ``accuracy``, that of the best matching of groups and people, and
+        ``information``, the normalised mutual information.
 
     Raises
     ------
@@ -273,6 +243,10 @@ def cluster(
     accuracy = clustering_accuracy(faces.labels, found) if known else None
     information = clustering_information(faces.labels, found) if known else None
     outputs = [] if path is None else [str(path)]
-    return FaceClustersReport(
-        names, found, accuracy, information, inputs=[str(source)], outputs=outputs, skipped=skipped
-    )
+    sizes = np.unique(found, return_counts=True)[1]
+    of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    lines = [f"{len(found)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
+    if accuracy is not None:
+        lines.append(f"against the people: accuracy {accuracy:.1%}, mutual information {information:.3f}")
+    figures = {"images": names, "clusters": found, "accuracy": accuracy, "information": information}
+    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped)

@@ -1,7 +1,5 @@
 from .classification import ViewClassifier as ViewClassifier
 from .fitting import (
-    FitReport as FitReport,
-    TransformReport as TransformReport,
     fit_views as fit_views,
     impute_views as impute_views,
     transform_views as transform_views,

@@ -16,17 +16,6 @@ from visionnmf.features.images import full_range
 
 from .overlays import to_eight_bits
 
-__all__ = [
-    "Picture",
-    "false_colours",
-    "fill_outside",
-    "read_picture",
-    "remove_blocks",
-    "remove_impulses",
-    "remove_noise",
-    "resize_mask",
-]
-
 SAMPLE = 2**16  # pixels from which principal components are computed
 TAILS = 0.5  # per cent of the pixels that become black, and as many white
 
@@ -50,9 +39,8 @@ NOISE_BLUR = 0.7  # pixels
 class Picture(NamedTuple):
     """What :func:`read_picture` returns.
 
-    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` is the same, but outside the mask it
-    has the colours of the nearest pixels inside, so that nothing there makes a border. `values` is what was given: RGB
-    or bands. `inside` is the mask, or None.
+    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` has the colours of the nearest
+    pixels inside the mask where it is 0, so that nothing there makes a border. `values` is what was given.
     """
 
     shown: NDArray[Any]
@@ -62,12 +50,7 @@ class Picture(NamedTuple):
 
 
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
-    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable.
-
-    With `bands` the last axis of the image holds any measurements, which are shown as false colours.
-    Returns the picture as RGB, `shown`; the same without edges outside the mask, `pixels`, where each pixel there has
-    the colour of the nearest one inside; the checked `values` as they were given; and the mask, `inside`, or None.
-    """
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
     values = np.asarray(image)
     inside = None
     if mask is not None:
@@ -117,8 +100,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     """Show bands (height, width, n_bands) as a colour picture of their first three principal components, in [0, 1].
 
     The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
-    one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
-    gain and an offset that they have in common. The components are those of the pixels `inside`, or of all for None.
+    one scale. So distances of colours are those of the components, which are those of the pixels `inside`.
     """
     flat = values.reshape(-1, values.shape[2])
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
@@ -156,11 +138,7 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
 
 
 def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Give a mask another shape.
-
-    In a smaller one, a pixel is inside if any part of what it replaces is. In a larger one, it is inside if the pixel
-    at its centre is.
-    """
+    """Give a mask another shape; in a smaller one, a pixel is inside if any part of what it replaces is."""
     if inside.shape == shape:
         return inside
     if inside.size < shape[0] * shape[1]:
@@ -174,7 +152,6 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
     A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
-    EXTREME and UNLIKE say how near and how much, as shares of white; LEAST_SHARE is the 3 %.
     """
     full = full_range(pixels.dtype)
     # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
@@ -201,7 +178,7 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
     """Smooth the blocks of a picture that was compressed by JPEG at a quality of at most 30.
 
     Returns the picture itself, or in 8 bits the mean of the picture compressed again at this quality, over shifts of
-    the blocks (Nosratinia 2001). The picture must be as it was decoded, neither resized nor cut at the left or the top.
+    the blocks (Nosratinia 2001). The picture must be as it was decoded.
     """
     quality = _jpeg_quality(pixels)
     if quality is None:
@@ -218,12 +195,9 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
-    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found.
-
-    Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
-    multiples of the same steps. So the quality is found if the change there is less than UNCHANGED times that at
-    both neighbouring qualities. The blocks themselves are looked for first, which takes less time.
-    """
+    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found."""
+    # Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
+    # multiples of the same steps. The blocks themselves are looked for first, which takes less time.
     # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
     height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])
     if not height or not width or max(pixels.shape) > JPEG_SIDE:
@@ -240,10 +214,7 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
 
 
 def _blockiness(grey: NDArray[np.uint8]) -> float:
-    """Return how large the steps between columns of neighbouring blocks are, over those between other columns.
-
-    Blocks have 8 columns, and the first one begins at column 0 of `grey` (height, width).
-    """
+    """Return how large the steps between columns of neighbouring blocks are, over those between other columns."""
     steps = np.abs(np.diff(grey.astype(np.float32), axis=1)).mean(axis=0)
     borders = steps[7::8].mean()
     return float(borders / max(np.delete(steps, np.s_[7::8]).mean(), 1e-6))
@@ -258,9 +229,7 @@ def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Blur a picture (height, width, 3) in [0, 1] a little if its noise is above `NOISE`; otherwise return it as it is.
 
-    The standard deviation of the noise is estimated from second differences (Immerkaer 1996), by the median of their
-    absolute values in place of the mean, so that edges hardly change it. Fine texture over more than half of the
-    picture counts as noise.
+    The noise is estimated from second differences (Immerkaer 1996), by the median of their absolute values.
     """
     # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6

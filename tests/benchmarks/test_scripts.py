@@ -47,7 +47,7 @@ PARTS = {
     "masquerade": ["table", "streams", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "noise", "words"],
     "online": ["mnist", "robust", "contaminated", "batch", "paper", "recognition"],
-    "segmentation": ["defaults", "boundaries", "corrupted", "small", "partitions", "wrong", "pairs", "seconds"],
+    "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],
 }
 
 

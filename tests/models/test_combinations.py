@@ -15,7 +15,6 @@ from visionnmf import NMF, Penalty
 from visionnmf.engine.losses import LOSSES as REGISTERED
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers.baselines import nnls
 from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.exceptions import ParameterError
 
@@ -23,8 +22,7 @@ LOSSES = given_where()
 POSITIVE = [*(given(loss) for loss in losses_where() if loss.needs_positive), -0.5]  # losses that zeros make infinite
 SPARSE = given_where(lambda record: record.sparse is not None)
 M, N, R = 14, 11, 3
-# as published, or without non-negativity
-UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "nenmf-paper", "gd", "svd", *nnls.METHODS}
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-paper", "ogm-printed", "nenmf-paper"}  # as published
 
 
 def penalties(n):
@@ -47,8 +45,8 @@ UNABLE = {  # which of the others do not take a kind of penalty
     "none": set(),
     "box": {"mu"},
     "l1": set(),
-    "graph": {"bpp", "pg", "sbcd", "ccd"},
-    "groups": {"bpp", "pg", "sbcd", "ccd", "rri", "mu"},
+    "graph": {"sbcd", "ccd"},
+    "groups": {"sbcd", "ccd", "rri", "mu"},
 }
 
 

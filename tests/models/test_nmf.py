@@ -5,7 +5,7 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -19,13 +19,8 @@ from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 BETA = 1.5  # the user's name of the loss "beta"
-PAIRS = [
-    (name, BETA if loss == "beta" else loss)
-    for name, solver in SOLVERS.items()
-    for loss in sorted(solver.losses)
-    if solver.codes is None
-]
-UNGUARDED = {"sbcd-plain", "al-a", "al-b", "gd", "pnls", "qn", "ogm-printed"}  # as published: may rise, even overflow
+PAIRS = [(name, BETA if loss == "beta" else loss) for name, solver in SOLVERS.items() for loss in sorted(solver.losses)]
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-printed"}  # as published: may rise, even overflow
 PAIRS = [pair for pair in PAIRS if pair[0] not in UNGUARDED]
 SCALE_FREE = [pair for pair in PAIRS if pair[0] != "ogm-paper"]  # the paper's smoothing has the unit of its data
 BOXED = [pair for pair in PAIRS if issubclass(Box, SOLVERS[pair[0]].terms)]
@@ -270,7 +265,6 @@ def test_a_wide_box_is_no_box(X):
     st.sampled_from(PAIRS),
     st.sampled_from([np.float32, np.float64]),
 )
-@example(3, 3, 9, "zero row", ("cg", "frobenius"), np.float64)  # a quotient overflowed
 def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     X = np.random.default_rng(m * 100 + n).random((m, n)).astype(dtype)
     if kind == "zero":
@@ -293,16 +287,6 @@ def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     assert W.shape == (m, r) and (W >= 0).all()
     if pair[1] == "manhattan":
         assert model.reconstruction_err_ <= X.astype(float).sum() * (1 + 1e-5)
-
-
-def test_the_svd_is_the_floor_of_the_loss(X):
-    for dtype in (np.float64, np.float32):
-        model = NMF(3, loss="frobenius", solver="svd").fit(X.astype(dtype))
-        values = np.linalg.svd(X, compute_uv=False)
-        assert model.reconstruction_err_ == pytest.approx((values[3:] ** 2).sum() / 2, rel=1e-3)
-        assert model.reconstruction_err_ < NMF(3, loss="frobenius", random_state=0).fit(X).reconstruction_err_
-        assert (model.components_ < 0).any() and model.components_.dtype == dtype
-        np.testing.assert_allclose(model.transform(X.astype(dtype)), model.fit_transform(X.astype(dtype)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("init", sorted(STARTS))

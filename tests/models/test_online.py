@@ -9,7 +9,7 @@ from visionnmf import NMF, OnlineNMF, Penalty, load_model
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import ParameterError
 
-UNGUARDED = {"or-nmf-is", "inmf-vc"}  # as printed: an infinite gradient ends the one, a volume without bound the other
+UNGUARDED = {"or-nmf-is"}  # as printed: an infinite gradient ends it
 SPARSE = [name for name, method in METHODS.items() if method.sparse]
 GAPS = [name for name, method in METHODS.items() if method.weights]
 

@@ -22,6 +22,7 @@ from visionnmf._progress import Progress
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
+from visionnmf.io.decoding import decode_apart, decodes_apart
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
 from .extractor_kinds import make_extractors
@@ -243,7 +244,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         images = check_images(images)
         batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
-        work = partial(_describe, list(self.extractors_.values()), self.max_pixels)
+        work = partial(_describe, list(self.extractors_.values()), self.max_pixels, decodes_apart())
         described = _in_order(pool, work, batches) if pool is not None else _by_joblib(work, batches, self.n_jobs)
         try:
             for rows in described:
@@ -262,8 +263,10 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 @takes_files
-def _describe(extractors: list[Extractor], max_pixels: int | None, images: Images) -> list[Row]:
-    """Return the features of each image, or the error."""
+def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, images: Images) -> list[Row]:
+    """Return the features of each image, or the error; `apart` as in the process that asks for them."""
+    if apart:
+        decode_apart()
     rows: list[Row] = []
     for image in images:
         try:

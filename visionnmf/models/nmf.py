@@ -27,7 +27,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, Loss, check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, find_codes, fit
+from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import (
     NO_FIT,
@@ -91,7 +91,6 @@ class NMF(WithPenalties, LinearModel):
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
         One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
-        "svd" is a baseline whose factors have both signs.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
@@ -343,7 +342,7 @@ class NMF(WithPenalties, LinearModel):
         # the penalty belongs to codes of the components before they were divided by their norms
         penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
         problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
-        return finite_codes(find_codes(problem, H, self.solver_, exact=self.exact_codes))
+        return finite_codes(solve_codes(problem, H, exact=self.exact_codes))
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
@@ -409,7 +408,7 @@ class NMF(WithPenalties, LinearModel):
             result, (Wt, H) = fit_best(n_starts, solver, fit_once, report)
             norms = problem.normalise(H)
             if self.exact_codes and not problem.penalty_W.of_points:
-                Wt = find_codes(problem.rescaled(norms), H, solver)
+                Wt = solve_codes(problem.rescaled(norms), H)
             else:  # codes of the fit, also if a penalty links them across samples
                 Wt *= norms[:, None]
                 if row_scale is not None:
@@ -422,7 +421,7 @@ class NMF(WithPenalties, LinearModel):
         check_parameters(self)
 
     def _check_state(self, low: float = 0.0) -> None:
-        """Raise ValueError unless what a file gave can be used; components have two signs only with one solver."""
+        """Raise ValueError unless what a file gave can be used."""
         check_factored(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
@@ -504,7 +503,7 @@ class NMF(WithPenalties, LinearModel):
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
         solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
-            Wt = find_codes(problem, H, solver, exact=self.exact_codes)
+            Wt = solve_codes(problem, H, exact=self.exact_codes)
             weighted, row_scale = with_sample_weight(problem, sample_weight)
             return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms, measure=self.measure_optimality)
 

@@ -99,8 +99,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         Batches that "or-nmf" and "or-nmf-is" keep; None keeps all, so that memory and time grow with the stream.
     horizon : int or None, default=None
         Batches after which these two stop changing. None takes those of :meth:`fit`, or a stream without an end.
-    volume : float, default=0.1
-        Weight of the volume in "incremental-volume" at the start, relative to the mean loss of a zero model. It decays.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN in `X` are missing entries and do not count. None refuses NaN.
     max_iter : int, default=5
@@ -140,27 +138,18 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     Notes
     -----
-    ==================  =============  ============================================================================
-    method              loss           what it does
-    ==================  =============  ============================================================================
-    manhattan           manhattan      robust: outliers are replaced by the model before a sample is learnt
-    surrogate           frobenius      OMF: coordinate descent on a quadratic surrogate (Mairal et al. 2010)
-    surrogate-diagonal  frobenius      OMF-DA: projected Newton steps, of the Hessian's diagonal (Wang et al. 2011)
-    or-nmf              frobenius, or  OR-NMF: averaged stochastic gradients of a buffer, components on the simplex
-                        itakura-saito  (Guan et al. 2012)
-    incremental         frobenius      INMF: multiplicative updates sample by sample (Bucak & Gunsel 2009)
-    incremental-volume  frobenius      INMF-VC: the same with a volume constraint (Zhou et al. 2011)
-    onmf                frobenius      ONMF: factorises each chunk together with the components (Cao et al. 2007)
-    onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
-    omf, omf-da         frobenius      OMF and OMF-DA as Guan et al. print them: exact codes, updates until they settle
-    omf-cg              frobenius      OMF-CG: the same with Newton steps by conjugate gradients (Wang et al. 2011)
-    or-nmf-is           itakura-saito  OR-NMF-IS as printed, without floors (equations 31 to 34)
-    inmf-vc             frobenius      INMF-VC as printed (equations 41 and 42): `volume` in the units of the loss
-    ==================  =============  ============================================================================
+    =========  =============  ============================================================================
+    method     loss           what it does
+    =========  =============  ============================================================================
+    manhattan  manhattan      robust: outliers are replaced by the model before a sample is learnt
+    surrogate  frobenius      OMF: coordinate descent on a quadratic surrogate (Mairal et al. 2010)
+    or-nmf     frobenius, or  OR-NMF: averaged stochastic gradients of a buffer, components on the simplex
+               itakura-saito  (Guan et al. 2012)
+    or-nmf-is  itakura-saito  OR-NMF-IS as printed, without floors (equations 31 to 34)
+    =========  =============  ============================================================================
 
     "surrogate" suits clean data, and data that the components explain only in part; "manhattan" suits outliers in data
-    that the components explain. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf" take
-    neither missing entries nor weights of entries, because they would have to keep a matrix for each feature.
+    that the components explain.
 
     References
     ----------
@@ -202,7 +191,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         penalty_H: Penalty | None = None,
         buffer: int | None = 20,
         horizon: int | None = None,
-        volume: float = 0.1,
         missing_values: float | None = None,
         max_iter: int = 5,
         shuffle: bool = True,
@@ -221,7 +209,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         self.penalty_H = penalty_H
         self.buffer = buffer
         self.horizon = horizon
-        self.volume = volume
         self.missing_values = missing_values
         self.max_iter = max_iter
         self.shuffle = shuffle
@@ -265,7 +252,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         self._check_parameters()
         methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
-        options = self._options(methods[0], samples.shape[1])
+        options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
         # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
@@ -300,7 +287,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         # what is checked in parts may be refused when some of it has been learnt
         with as_before(self) if in_parts(X) else nullcontext():
             samples = self._samples(methods[0], X, weights, reset=first)
-            options = self._options(methods[0], samples.shape[1])
+            options = self._options(methods[0])
             # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             # a stream that has begun goes on with the random numbers of its state
@@ -376,7 +363,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         loss = check_choice(self.loss, "loss", [AUTO, *losses])
         return (next(method for method in METHODS.values() if loss in method.losses),)
 
-    def _options(self, method: Method, n_features: int = 1) -> OnlineOptions:
+    def _options(self, method: Method) -> OnlineOptions:
         """Check the parameters that a chunk is learnt with, and return the options of the method."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
@@ -385,9 +372,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)
         forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)  # above 0, at most 1
-        volume = check_number(self.volume, "volume")
-        size = self.batch_size or method.batch_size or self.n_components or n_features
-        return OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
+        return OnlineOptions(int(self.batch_size or method.batch_size), forget, self.buffer, self.horizon)
 
     def _loss(self, method: Method) -> Loss:
         """Return the loss that is minimised: the parameter `loss`, or the first one that the method has."""

@@ -163,7 +163,7 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
     )
     assert [int(event["frames"]) for event in events] == [10, 12]
     assert json.loads(json.dumps(report.as_dict()))["events"][1]["thumbnail"] == "yard_event_002.png"
-    assert "  events: 2\n    1: 00:00:00.500 to " in report.summary()
+    assert "  events: 2\n    1: 00:00:00.500 to " in str(report)
     assert {"yard_events.csv", "yard_events.png", "yard_event_001.png", "yard_event_002.png", "yard_frames.csv"} <= {
         path.split("/")[-1] for path in report.outputs
     }
@@ -176,7 +176,7 @@ def test_json_lines_and_a_clip_without_events(clip, tmp_path):
     report = separate(clip, out=tmp_path, max_frames=8, events="scene", frame_table="jsonl", videos=False)
     rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
     assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
-    assert report.events == [] and "  events: 0" in report.summary()
+    assert report.events == [] and "  events: 0" in str(report)
     assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
     assert not (tmp_path / "yard_events.png").exists()
     with pytest.raises(OutputExistsError):
@@ -217,6 +217,6 @@ def test_the_command(clip, tmp_path):
     result = run_command(
         "background", clip, "--events", "--min-event", 1.1, "--min-area", 0.01, "--json", "--out", tmp_path
     )
-    (entry,) = json.loads(result.stdout)["videos"]
+    entry = json.loads(result.stdout)
     assert [event["frames"] for event in entry["events"]] == [12]
     assert run_command("background", clip, "--out", tmp_path / "b", "--frame-table", "xml").exit_code == 2

@@ -169,7 +169,7 @@ def test_the_command_takes_a_word_after_events_or_none(clip, tmp_path):
     def n_events(*words):
         result = run_command("background", *words, "--out", tmp_path, "--force", "--json", "--padding", 0.5)
         assert result.exit_code == 0, result.output
-        return len(json.loads(result.stdout)["videos"][0]["events"])
+        return len(json.loads(result.stdout)["events"])
 
     assert n_events("--events", "objects", clip) == n_events(clip, "--events=objects") == 2
     assert n_events("--events", clip) == n_events(clip, "--events") == n_events(clip, "--events", "scene") == 1

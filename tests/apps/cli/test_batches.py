@@ -1,19 +1,15 @@
 """Batches: folders, names that clash, several processes, how much is said; and what is known before numerics load."""
 
-import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from helpers import run_command as run
+from helpers import json_lines, run_command as run
 from PIL import Image
-from rich.console import Console
 
 from visionnmf.apps.cli import console
-from visionnmf.apps.cli.work import Work
 from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.chunks import open_chunks
@@ -69,18 +65,11 @@ def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path, mon
     one = run("segment", tmp_path / "in", "-o", tmp_path / "one", "--json")
     two = run("segment", tmp_path / "in", "-o", tmp_path / "two", "--json", "--jobs", 2)
     assert one.exit_code == two.exit_code == 1 and one.stderr == two.stderr
-    first, second = (json.loads(found.stdout)["images"] for found in (one, two))
-    assert [entry["input"] for entry in first] == [entry["input"] for entry in second]
-    assert [entry.get("segments") for entry in first] == [entry.get("segments") for entry in second]
+    first, second = (json_lines(found) for found in (one, two))
+    assert [entry["inputs"][0] for entry in first] == [entry["inputs"][0] for entry in second]
+    assert [entry.get("sizes") for entry in first] == [entry.get("sizes") for entry in second]
     for name in labels(tmp_path / "one"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_the_document_keeps_the_order_of_the_inputs(tmp_path):
-    paint(tmp_path, "a.png", "z.png")
-    names = [str(tmp_path / name) for name in ("a.png", "none.png", "z.png")]
-    found = run("segment", *names, "--json", "-o", tmp_path / "out")
-    assert [entry["input"] for entry in json.loads(found.stdout)["images"]] == names
 
 
 def test_quiet_says_what_failed_alone(tmp_path):
@@ -97,34 +86,25 @@ def test_existing_results_are_skipped_and_not_failed(tmp_path):
     run("segment", tmp_path / "in", "-o", tmp_path / "out")
     paint(tmp_path / "in", "b.png")
     again = run("segment", tmp_path / "in", "-o", tmp_path / "out")
-    first, last = again.stderr.splitlines()
     assert again.exit_code == 0 and "b.png" in again.stdout
-    assert f"{tmp_path / 'in' / 'a.png'}: skipped; " in first and first.endswith("a_labels.png: exists already")
-    assert "1 of 2 images skipped" in last and "--force replaces these" in last
+    assert "1 of 2 images skipped" in again.stderr and "--force replaces these" in again.stderr
     none = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--jobs", 2, "--json")
-    document = json.loads(none.stdout)
-    assert none.exit_code == 0 and document["failed"] == 0 and "--force replaces these" in none.stderr
-    assert all("exists already" in entry["skipped"][0] for entry in document["images"])
+    assert none.exit_code == 0 and "--force replaces these" in none.stderr
+    assert [(entry["state"], "exists already" in entry["notes"][0]) for entry in json_lines(none)] == [
+        ("exists", True)
+    ] * 2
     failed = run("segment", tmp_path / "in", tmp_path / "none.png", "-o", tmp_path / "out")
     assert failed.exit_code == 1 and "1 of 3 images failed" in failed.stderr
     wanted = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing")
-    assert wanted.exit_code == 0 and wanted.stderr.count("skipped; ") == 2 and "--force" not in wanted.stderr
+    assert wanted.exit_code == 0 and wanted.stderr.count("\n") == 1 and "--force" not in wanted.stderr
     assert run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing", "-q").stderr == ""
 
 
 def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
     paint(tmp_path, "a.png", "b.png")
-    shown = []
-
-    @contextmanager
-    def status(_, text):
-        shown.append(text)
-        yield
-
-    monkeypatch.setattr(console, "on_terminal", lambda: True)
-    monkeypatch.setattr(Console, "status", status)
-    run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
-    assert shown == [f"{tmp_path / 'a.png'} (1/2)", f"{tmp_path / 'b.png'} (2/2)"]
+    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    done = run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
+    assert "images: done 1 of 2" in done.stderr and done.stdout.count("\n") == 2  # a line for each, without its files
 
 
 NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
@@ -225,11 +205,6 @@ def test_pictures_of_telephones(suffix, tmp_path):
         Image.fromarray(image).save(path, quality=95)
     found = read_image(path)
     assert found.shape == image.shape and np.abs(found.astype(int) - image).mean() < 6
-
-
-def test_work_is_imported_when_it_is_called():
-    work = Work("json", "dumps", {"indent": 1})
-    assert work({"a": 1}) == json.dumps({"a": 1}, indent=1)
 
 
 def test_what_is_missing_for_pictures_of_telephones_is_named(tmp_path, monkeypatch):

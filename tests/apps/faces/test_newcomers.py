@@ -6,7 +6,7 @@ from inspect import cleandoc
 
 import numpy as np
 import pytest
-from helpers import SHAPE, made_faces, rows, run_command as run
+from helpers import SHAPE, json_lines, made_faces, rows, run_command as run
 
 from visionnmf.apps.faces import FaceRecognizer, add_person, identify, load, train
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -45,8 +45,8 @@ def test_what_no_range_says_is_null(model, folder, tmp_path):
     """With 24 images there is no range of noise, so whether an image is as noisy is not known, rather than false."""
     recognizer = model[1]
     assert recognizer.noise_ is None
-    (found,) = json.loads(run("faces", "identify", model[0], folder / "person 1" / "0.png", "--json").stdout)["images"]
-    assert found["calibrated"] is None
+    (found,) = json_lines(run("faces", "identify", model[0], folder / "person 1" / "0.png", "--json"))
+    assert found["identity"]["calibrated"] is None
     recognizer.noise_ = np.array([[0.0] * 4, [np.inf] * 4])
     image = rows(np.full((1, 16, 16), 90, np.uint8))
     assert recognizer.identify(image)[0].calibrated is True

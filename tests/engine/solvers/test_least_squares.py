@@ -1,23 +1,21 @@
-"""Least squares: HALS with weights and penalties, exact codes, pivoting, projected gradient, the SVD."""
+"""Least squares: HALS with weights and penalties, exact codes, NeNMF."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import lsq_linear, minimize, nnls
+from scipy.optimize import lsq_linear, minimize
 from sklearn.decomposition import NMF as SklearnNMF
 
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import hals
-from visionnmf.engine.solvers.baselines.least_squares import bpp, pg, svd, svd_codes
+from visionnmf.engine.solvers import hals, nenmf
 
 FROBENIUS = Loss("frobenius")
-SOLVERS = {"hals": hals.iterate, "bpp": bpp, "pg": pg}
+SOLVERS = {"hals": hals.iterate, "nenmf": nenmf.iterate}
 DTYPES = [np.float32, np.float64]
 WEIGHTS = [None, "missing", "skewed", "none known"]
 PAIRS = [(name, kind) for name in SOLVERS for kind in (WEIGHTS if name == "hals" else [None])]  # the others take none
@@ -270,19 +268,11 @@ def test_the_number_of_threads_does_not_matter(kind, monkeypatch, rng):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS.values(), svd])
+@pytest.mark.parametrize("solver", SOLVERS.values())
 def test_no_iteration_when_none_is_asked_for(solver, rng):
     X = low_rank(rng)
     Wt, H, history = fit(solver, Problem(X, FROBENIUS), *start(X, 3), max_iter=0)
     assert len(history) == 1 and (Wt == start(X, 3)[0]).all() and (H == start(X, 3)[1]).all()
-
-
-def test_a_half_of_pivoting_is_exact(rng):
-    X = low_rank(rng)
-    problem = Problem(X, FROBENIUS)
-    Wt, H, _ = fit(bpp, problem, *start(X, 3), max_iter=1)
-    best = [nnls(Wt.T, column)[1] ** 2 for column in X.T]
-    assert problem.loss_value(Wt, H) == pytest.approx(sum(best) / 2, rel=1e-10)
 
 
 # --- codes -----------------------------------------------------------------------------------------------------------
@@ -373,38 +363,3 @@ def test_codes_of_sparse_data_are_those_of_dense_data(rng):
     H = rng.random((4, 40))
     dense = codes_of(Problem(X, FROBENIUS), H)
     np.testing.assert_allclose(codes_of(Problem(sp.csr_array(X), FROBENIUS), H), dense, rtol=1e-9, atol=1e-12)
-
-
-# --- the singular value decomposition --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rank", [1, 4, 25, 30, 40])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_svd_is_the_floor_under_all_solvers(dtype, rank, sparse, rng):
-    X = low_rank(rng, dtype=dtype)
-    Wt, H = start(X, rank)
-    problem = Problem(sp.csr_array(X) if sparse else X, FROBENIUS)
-    before = problem.objective(Wt, H)
-    left, components, history = fit(svd, problem, Wt, H, max_iter=7)
-    values = np.linalg.svd(X.astype(float), compute_uv=False)
-    assert len(history) == 2 and history[0] == pytest.approx(before)
-    floor = np.square(values[rank:]).sum() / 2
-    assert history[1] == pytest.approx(floor, rel=1e-4, abs=1e-6 * before)
-    assert history[1] <= fit(hals.iterate, Problem(X, FROBENIUS), Wt, H, max_iter=40)[2][-1] + 1e-6 * before
-    count = min(rank, 30)
-    np.testing.assert_allclose(components[:count] @ components[:count].T, np.eye(count), atol=1e-4)
-    assert (left[count:] == 0).all() and (components[count:] == 0).all()
-    assert components[0].max() > 0 and (np.abs(components).max(axis=1) == components.max(axis=1)).all()
-    codes = np.empty_like(left)
-    svd_codes(problem, codes, components)
-    np.testing.assert_allclose(codes, left, atol=1e-4 * np.abs(left).max())
-
-
-def test_svd_of_nothing():
-    X = np.zeros((5, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Wt, H, history = fit(svd, Problem(X, FROBENIUS), np.ones((2, 5)), np.ones((2, 4)), max_iter=3)
-    assert (Wt == 0).all() and (H == 0).all() and history[-1] == 0

@@ -87,13 +87,7 @@ class Totals(NamedTuple):
         return cls(namespace.sum_of(X), n_entries, n_observed, weight, largest)
 
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
-        """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
-
-        The first is the mean of the data over the derivative of the loss there, for rows of the length `n_features`, so
-        that the path does not depend on the scale of the data or of the weights. `total` is the sum of the data and
-        `weight` that of the entry weights, of which `n_observed` out of `n_entries` are not 0. `largest` is the loss of
-        the zero model.
-        """
+        """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive."""
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
         mean = self.total / n_observed or 1.0
@@ -134,20 +128,14 @@ class AdmmRows(Protocol):
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
-
-    The residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a path.
-    The loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
-    """
+    """Run continuation ADMM: update both factors in place, and yield the objective before each iteration."""
     # `follow` also runs on rows kept elsewhere; `AdmmInMemory` presents the arrays of this process in that form
     return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
 
 
 def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H`, in place.
+    """Run continuation ADMM: update the codes of `rows`, and `H`, in place; yield the objective before each iteration.
 
-    During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
-    constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped.
     `Iteration.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
     current loss relative to the loss of the zero model.
     """
@@ -175,11 +163,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho grows after an iteration of a path of that length.
-
-    Over the whole path rho grows by PENALTY_GROWTH: by SLOW_GROWTH over the first SLOW_SHARE of it, where noisy data
-    converge, and by the rest afterwards, which exact data need. After the path rho stays.
-    """
+    """Return the factor by which rho grows after an iteration of a path of that length."""
     slow = SLOW_SHARE * path
     if iteration >= path:
         return 1.0
@@ -201,12 +185,7 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
 
 
 def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: float) -> float:
-    """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
-
-    `sums`, which a step returned, has the Gram matrix of the codes and their product with the targets of least squares.
-    The objective divided by rho is least squares plus `inverse_rho` = 1 / rho times the penalty. If `back_and_forth`
-    says so, every second sweep runs backward, which damps oscillations.
-    """
+    """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before."""
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():
         improve(
@@ -217,10 +196,7 @@ def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: floa
 
 
 def back_and_forth(problem: Problem) -> bool:
-    """Return whether every second HALS sweep should run backward, which damps the oscillation of ADMM's iterates.
-
-    With an l2 penalty on both factors they do not oscillate, and forward sweeps alone are faster.
-    """
+    """Return whether every second HALS sweep should run backward, which damps the oscillation of ADMM's iterates."""
     return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
 
@@ -251,12 +227,7 @@ class AdmmInMemory:
 
 
 class Half:
-    """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
-
-    V are the targets of least squares, the data without most of their outliers. `losses` and `residuals` (n_samples,)
-    hold the loss and the l1 norm of the primal residual of each row before the pass; `dual`, as large as the data,
-    keeps the scaled dual.
-    """
+    """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``."""
 
     def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
         """Choose blocks, which stay in cache, and chunks of them, one a thread; `dual` are zeros or None."""
@@ -278,12 +249,7 @@ class Half:
         self.targets = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
     def step(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs.
-
-        They are the product of the new codes with the targets of least squares and their Gram matrix, for the update of
-        the components, and the loss, the l1 norm of the primal residual and the penalty before. `decay` is the factor
-        of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
-        """
+        """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs."""
         problem = self.problem
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass does not compute this loss and reports 0
@@ -295,12 +261,7 @@ class Half:
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
     def _update_codes(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Array:
-        """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares.
-
-        ``1 / rho = inverse_rho``, and `decay` rescales the dual after rho has grown. If the penalty on the codes is
-        separable, each block of rows gets its targets and its codes while it is in cache; otherwise the targets of all
-        rows are collected in `self.targets` first.
-        """
+        """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares."""
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), inverse_rho, H.dtype), H.dtype.type(decay))
         if self.targets is None:
@@ -308,10 +269,7 @@ class Half:
         targets, right = self.targets, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`.
-
-            `step` holds what all rows share: the components H, 1 / rho, and the factor of the dual.
-            """
+            """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`."""
             for start, stop in self._blocks(chunk):
                 right[:, start:stop] = self._write_targets(start, stop, Wt, step, targets[start:stop])
 
@@ -335,11 +293,7 @@ class Half:
         return first
 
     def _write_targets(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``.
-
-        The target of an entry is its model plus ``2 U+ - U``, with the scaled dual U before and U+ after the pass,
-        which also updates it. ``step.decay`` first multiplies U, because rho has grown.
-        """
+        """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``."""
         problem = self.problem
         np.matmul(Wt[:, start:stop].T, step.H, out=V)
         # the elementwise pass replaces the model in V, and these rows of the dual, of `losses` and of `residuals`
@@ -350,11 +304,7 @@ class Half:
         return np.asarray(step.H @ V.T)
 
     def _update_separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
-        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``.
-
-        This is for a box, l1 and l2, with which the codes of each row are found alone. V are the targets of least
-        squares, and `step` holds what all blocks share: components, Gram matrix, ``1 / rho``, dual's factor.
-        """
+        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``."""
         penalty, dtype = self.problem.penalty_W, Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho
@@ -381,15 +331,7 @@ class _Step(NamedTuple):
 
 
 def codes(problem: Problem, Wt: Array, H: Array, *, iterations: int = CODES_ITERATIONS) -> None:
-    """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row.
-
-    Losses that share their codes with another loss (`codes_as`) are passed to its solver, and sparse data to
-    :mod:`.sparse_descent`. All others are solved by ADMM in consensus form (Boyd et al. 2011, section 5): the
-    constraint acts on a copy of the codes, so that one decomposition serves all rows and iterations. HALS sweeps
-    instead would end far from the minimum if components are alike. For the Manhattan loss and the elastic net,
-    coordinate descent finishes: it is exact near the minimum, but can stall far from it. The codes of a row do not
-    depend on the other rows.
-    """
+    """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row."""
     if problem.is_sparse:  # of the losses that come here, only the Manhattan loss takes sparse data
         sparse_descent.median_codes(problem, Wt, H)
         return
@@ -409,11 +351,10 @@ def quick_codes(problem: Problem, Wt: Array, H: Array) -> None:
 class FixedComponents:
     """ADMM in consensus form for the codes of rows, here of shape (n_rows, r), of components that do not change.
 
-    What depends on the components and the penalty of the codes alone is computed once, for any number of problems.
-
-    The codes of a row must not depend on the other rows, not even in the last bit. The rounding of a BLAS product
-    depends on its shape and on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones
-    are padded.
+    The constraint acts on a copy of the codes, so that one decomposition serves all rows and iterations (Boyd et al.
+    2011, section 5). HALS sweeps instead would end far from the minimum if components are alike. The codes of a row
+    must not depend on the other rows, not even in the last bit. The rounding of a BLAS product depends on its shape and
+    on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones are padded.
     """
 
     def __init__(self, penalty: Penalties, H: Array, *, iterations: int = CODES_ITERATIONS) -> None:
@@ -450,11 +391,7 @@ class FixedComponents:
             map_blocks(lambda block: self._of_block(problem, block, Wt), work, parallel=problem.X.size > BLOCK_ELEMENTS)
 
     def _of_block(self, problem: Problem, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes of rows ``block[0]:block[1]``.
-
-        Rows of zeros fill up the last group of :data:`ROWS`, so that a row is rounded in the same way in every block.
-        For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
-        """
+        """Overwrite the codes of rows ``block[0]:block[1]``."""
         rows = slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
@@ -463,18 +400,14 @@ class FixedComponents:
         penalty, dtype = self.penalty, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
-            if problem.loss.name in rri.LOSSES:
+            if (
+                problem.loss.name in rri.LOSSES
+            ):  # coordinate descent is exact near the minimum, but can stall far from it
                 rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def iterate(self, loss: Loss, X: Any, M: Any) -> Any:
-        """Run ADMM for rows `X` with weights `M`; return the feasible copy of the codes (n_rows, r).
-
-        The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
-        its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. `V`
-        is the target of the next linear step, `U` the scaled dual of the residuals, and `inverse_rho` (n_rows,) are
-        ``1 / rho``.
-        """
+        """Run ADMM for rows `X` with weights `M`; return the feasible copy of the codes (n_rows, r)."""
         xp, unit = namespace_of(X), self.scaled.unit
         copy = self._start(X)
         U, dual = xp.zeros_like(X), xp.zeros_like(copy)
@@ -498,10 +431,7 @@ class FixedComponents:
         return copy
 
     def _start(self, X: Array) -> Array:
-        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint.
-
-        They are codes of components of norm 1, ``scaled.unit`` (r, n), of which ``scaled.gram`` is the Gram matrix.
-        """
+        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint."""
         F = np.zeros((len(self.H), len(X)), X.dtype)
         low, high = X.dtype.type(0), X.dtype.type(np.inf)
         l1 = l2 = np.zeros(len(F), X.dtype)
@@ -511,11 +441,7 @@ class FixedComponents:
         return self._project(np.ascontiguousarray(F.T))
 
     def _solve(self, right: Any, inverse_rho: Any) -> Any:
-        """Return the codes f of each row, the solution of ``(G + tie I + b ridge) f = right - b l1``.
-
-        They belong to components of norm 1, with the Gram matrix G. ``b = 1 / rho`` is `inverse_rho` (n_rows, 1), and
-        ``tie I`` couples f to its feasible copy. `right` (n_rows, r) is overwritten.
-        """
+        """Return the codes f of each row, the solution of ``(G + tie I + b ridge) f = right - b l1``."""
         scaled = self.scaled
         right -= scaled.l1 * inverse_rho
         if scaled.inverse is not None:  # no l2 penalty; else V.T (G + tie I) V = I, V.T ridge V = diag(values)
@@ -531,10 +457,7 @@ class FixedComponents:
         return xp.minimum(xp.maximum(F, self.scaled.low), self.scaled.high)
 
     def _product(self, F: Any, A: Any, out: Any = None) -> Any:
-        """Return ``F @ A``, computed :data:`ROWS` rows at a time: BLAS rounds a row by the shape of its product.
-
-        So a row gives the same bits in every block. The number of rows of `F` must be a multiple (:func:`_padded`).
-        """
+        """Return ``F @ A``, computed :data:`ROWS` rows at a time."""
         if len(F) == ROWS:  # a single product, without the cost of its preparation
             return np.matmul(F, A, out=out)
         if out is None:
@@ -558,11 +481,7 @@ class ScaledComponents(NamedTuple):
 
 
 def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, inverse_rho: Any, decay: float) -> Any:
-    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place.
-
-    `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `inverse_rho` (n_rows,) is ``1 / rho``, and `decay` the
-    factor of its last change, by which the dual is scaled as well. The target may overwrite the model.
-    """
+    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place."""
     if is_not_numpy(X):
         target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, inverse_rho[:, None], number(decay, X))
         return target
@@ -578,10 +497,7 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Any, V: Any, M: Any) -> Any:
-    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
-
-    In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
-    """
+    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there."""
     xp = namespace_of(X)
     sizes = in_float64(xp.abs(X - V))
     weights = np.ones(X.shape[0])

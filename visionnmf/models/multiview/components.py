@@ -21,7 +21,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, find_codes
+from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 from visionnmf.models.data_checks import (
@@ -113,7 +113,7 @@ def find_view_codes(views: Views, components: Components) -> Array:
     # The ridge belongs to the codes of unnormalised components, so it is converted to those of normalised ones.
     penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
     problem = Problem(scaled.data, components.loss, penalty, weights=weights)
-    return finite_codes(find_codes(problem, H, components.solver))
+    return finite_codes(solve_codes(problem, H))
 
 
 def find_all_codes(views: Views, components: Components) -> Array:

@@ -1,4 +1,4 @@
-"""Images with their words, which are read from a table or from the keywords in the images."""
+"""Images with their features, extracted or from a table, and their words, from a table or the images' keywords."""
 
 from __future__ import annotations
 
@@ -6,40 +6,37 @@ import csv
 import io
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf._progress import Progress
+from visionnmf.apps.cluster import open_workers
+from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.features import FeatureExtraction
-from visionnmf.io import clean_words
+from visionnmf.features import Extractor, FeatureExtraction, make_extractor
+from visionnmf.io import clean_words, expand_images
 from visionnmf.io.inputs import read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
-from .image_features import Described, Sources, describe, files_of, is_table
+Array = NDArray[Any]
+Sources = str | Path | Sequence[str]  # a folder, images or patterns, or a table of features
 
 WORD_KEYS = ("words", "keywords", "labels", "tags")
 # Of the first and of the second column, without capitals.
 NAMES = (
-    "file",
-    "filename",
-    "file name",
-    "file_name",
-    "image",
-    "image_id",
-    "photo",
-    "photograph",
-    "picture",
-    "path",
-    "name",
+    *("file", "filename", "file name", "file_name", "image", "image_id"),
+    *("photo", "photograph", "picture", "path", "name"),
 )
 WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotations", "caption", "class")
 
@@ -52,11 +49,102 @@ FEW_IMAGES, ONCE = 20, 0.95
 
 
 @dataclass(frozen=True)
+class Described:
+    """Features of images: a row of `X` for each of `files`, and the columns of each view.
+
+    `extraction` holds the fitted extractors; None if the features come from a table. `skipped` says what was not read.
+    """
+
+    X: Array
+    files: list[str]
+    views: dict[str, slice]
+    extraction: FeatureExtraction | None
+    skipped: list[str]
+
+    __repr__ = brief
+
+
+def describe(
+    source: Sources,
+    extraction: FeatureExtraction | None,
+    *,
+    fit: bool = False,
+    views: Mapping[str, slice] | None = None,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Described:
+    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first.
+
+    Raises ParameterError for images without extractors and for a table with other `views` than these, those that a
+    model was trained with, and MediaError if nothing can be read.
+    """
+    if is_table(source):
+        (name,) = names_of(source)
+        table = read_table(name)
+        found_views = _views(name, table)
+        if views is not None and found_views != dict(views):
+            raise ParameterError(f"source must have the features {_listed(views)}; got {_listed(found_views)}")
+        return Described(table.X, table.files, found_views, None, [])
+    images = expand_images(names_of(source))
+    if extraction is None:
+        raise ParameterError(
+            f"source must be a table of features (.npz), as in training; got {len(images)} images; train on images"
+        )
+    extraction.set_params(n_jobs=n_jobs)
+    with warnings.catch_warnings(), open_workers() as pool:
+        warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
+        found = extraction.extract(images, fit=fit, progress=progress, pool=pool)
+    return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
+
+
+def usual_extractors() -> list[Extractor]:
+    """Return the default extractors: colours and visual words in three bands, and whole images; not fitted."""
+    bands = {"layout": (3, 1)}
+    in_bands = {"dense-sift": {}, "dense-hue": {}, "rgb": {"n_bins": 8}, "lab": {"n_bins": 12}, "hsv": {"n_bins": 8}}
+    made = [make_extractor(kind, **bands, **parameters) for kind, parameters in in_bands.items()]
+    return [*made, *map(make_extractor, ("gist", "lbp", "centrist"))]
+
+
+def files_of(source: Sources) -> list[str]:
+    """Return the files that :func:`describe` reads; raises MediaError if there are none."""
+    return names_of(source) if is_table(source) else expand_images(names_of(source))
+
+
+def names_of(source: Sources) -> list[str]:
+    """Return one or several sources as a list."""
+    return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
+
+
+def is_table(source: Sources) -> bool:
+    """Return whether a source is one table of features (``.npz``) instead of images."""
+    sources = names_of(source)
+    return len(sources) == 1 and Path(sources[0]).suffix.lower() == ".npz"
+
+
+def _listed(views: Mapping[str, slice]) -> str:
+    """Return the names of views and their numbers of columns, for messages."""
+    return f"{', '.join(f'{view} {columns.stop - columns.start}' for view, columns in views.items()):.200}"
+
+
+def _views(name: str, table: FeatureTable) -> dict[str, slice]:
+    """Return the columns of each view of a table; raise UnreadableError unless they are next to each other."""
+    # Views without columns are left out.
+    if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
+        raise UnreadableError(f"{name}: the columns of a view are not next to each other")
+    # `groups` holds the number of the view of each column, in rising order, so this is where each view begins.
+    ends = np.searchsorted(table.groups, np.arange(len(table.views) + 1)).tolist()
+    spans = zip(table.views, pairwise(ends), strict=True)
+    return {view: slice(*span) for view, span in spans if span[0] < span[1]}
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
 class ImagesWithWords(Described):
     """Images that have words, with their features.
 
     `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
-    `notes` has a sentence for each thing that did not fit.
     """
 
     Y: Any
@@ -79,8 +167,7 @@ def images_with_words(
     """Find the words of images, and then the features of those that have words; see :func:`describe`.
 
     `labels` is a file of :func:`read_words`, in which names may be relative to the folder `source`. None reads IPTC,
-    XMP and sidecars, except sidecars written by visionnmf, whose words may be a model's guesses. Raises MediaError if
-    the file cannot be read, or no image has a word, before any feature is computed.
+    XMP and sidecars. Raises MediaError, before any feature is computed, if no image has a word.
     """
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
@@ -109,8 +196,7 @@ def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
     """Return the words of each image that has some, from `labels` by name or, if None, from the image's keywords."""
-    # Names in `labels` are full or relative to the folder `root`. `notes` and `skipped` get sentences about images
-    # without words and files that cannot be read. Raises an error if no image has words.
+    # `notes` and `skipped` get sentences about images without words and files that cannot be read
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:
@@ -131,12 +217,11 @@ def _find_words(
 
 
 def read_words(path: str | Path) -> dict[str, list[str]]:
-    """Return the words of each file in a table, in a normalised form.
+    """Return the words of each file in a table, in a normalised form; raise MediaError for unreadable tables.
 
     ``.jsonl`` has on each line an object with ``file`` and a list ``words`` (or ``keywords``, ``labels``, ``tags``).
     Any other name is read as CSV in UTF-8: on each line a file, then its words in further columns, or in one cell with
-    commas, semicolons or bars between them; columns are separated by commas, semicolons or tabs. A file that occurs
-    twice has the words of both lines. Raises MediaError for unreadable tables.
+    commas, semicolons or bars between them. A file that occurs twice has the words of both lines.
     """
     text = read_text(path, "table of words", "utf-8-sig")
     lines = _json_lines if Path(path).suffix.lower() in (".jsonl", ".ndjson") else _csv_lines
@@ -213,7 +298,6 @@ def _matched(
     table: dict[str, list[str]], images: Sequence[str], root: str | Path | None, notes: list[str]
 ) -> list[list[str]]:
     """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
-    # `table` has the words by the names of files. `notes` gets the number of names that are not of an image.
     used: set[str] = set()
     found = []
     for image in images:
