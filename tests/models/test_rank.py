@@ -49,6 +49,16 @@ def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     assert found.n_components == 3
 
 
+@pytest.mark.parametrize("case", [{}, {"missing_values": np.nan}, {"loss": "auto"}, {"loss": 1.5}])
+def test_the_number_of_components_may_be_chosen(case, rng):
+    X = low_rank(rng, 2, (40, 30)) + 0.01
+    X[0, 0] = np.nan if "missing_values" in case else X[0, 0]
+    model = clone(QUICK).set_params(**{"n_components": "auto", "random_state": 0, **case})
+    codes = model.fit_transform(X)
+    assert model.n_components_ == 2 and codes.shape == (40, 2)
+    assert model.get_params()["n_components"] == "auto" and len(model.transform(X[:3])) == 3
+
+
 @pytest.mark.parametrize("case", [{}, {"missing_values": 0}, {"loss": "manhattan", "zero_weight": 0.3}])
 def test_sparse_data_have_the_scores_of_dense_data(case, rng):
     X = rng.poisson(low_rank(rng, 2, (20, 15))).astype(float)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import (
     check_choice,
+    check_count,
     check_flag,
     check_number,
     check_random_state,
@@ -370,6 +371,8 @@ class MultiviewNMF(LinearModel):
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
