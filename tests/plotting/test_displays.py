@@ -95,6 +95,22 @@ def test_usage_of_views(rng):
         plotting.ViewUsageDisplay(model.view_usage_, ["a"]).plot()
 
 
+def test_names_of_views_are_drawn_as_they_are_and_no_share_is_unlike_the_smallest():
+    display = plotting.ViewUsageDisplay([[0.02, 0.98], [0, 1], [1, 0]], ["a", r"$\frac$"]).plot()
+    display.figure_.canvas.draw()
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", r"$\frac$"]
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["0", "2", "1"]  # as in `view_usage_`
+    drawn = display.image_.to_rgba(display.image_.get_array())
+    assert (drawn[..., 3] == 0).sum() == 2  # nothing is drawn for 0
+    assert drawn[..., 0][drawn[..., 3] > 0].max() < 0.9
+
+
+def test_without_matplotlib_displays_say_what_to_install(monkeypatch):
+    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r"matplotlib must be .*; `sh setup.sh plots` installs it"):
+        plotting.ConvergenceDisplay({"a": [1.0]}).plot()
+
+
 def test_threshold_has_the_rates_of_scikit_learn_and_exact_intervals(rng):
     y = rng.random(60) < 0.4
     scores = np.round(rng.normal(y, 1), 1)  # with ties
