@@ -354,8 +354,15 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
     ("parameters", "sentence"),
     [
         ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
+        (
+            {"n_components": "auto", "components_init": np.ones((2, 40))},
+            "n_components must be a number with W, H or components_init; got 'auto'",
+        ),
         ({"n_components": 2.5}, "n_components must be a whole number >= 1; got 2.5"),
-        ({"loss": "l1"}, "loss must be one of .'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'"),
+        (
+            {"loss": "l1"},
+            "loss must be one of .'auto', 'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'",
+        ),
         ({"loss": True}, "loss must be one of .*; got True"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),

@@ -55,6 +55,10 @@ def check_elsewhere(model: Any, X: Any) -> None:
         raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
     if not model.exact_codes:
         raise ParameterError(f"exact_codes must be True for {kind}; got False")
+    if model.n_components == choices.AUTO:
+        raise ParameterError(
+            f"n_components must be a number for {kind}; got 'auto'; choose it by visionnmf.select_rank of some samples"
+        )
     if model.loss == choices.AUTO:
         raise ParameterError(
             "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "

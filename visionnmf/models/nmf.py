@@ -24,7 +24,7 @@ from visionnmf._checks import (
 )
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import LOSSES, check_zero_weight
+from visionnmf.engine.losses import LOSSES, Loss, check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
@@ -80,8 +80,9 @@ class NMF(WithPenalties, LinearModel):
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Number of components; None takes the smaller side of the data.
+    n_components : int, "auto" or None, default=None
+        Number of components; None takes the smaller side of the data, and "auto" what :func:`select_rank` proposes,
+        after up to 60 fits.
     loss : str or float, default="manhattan"
         A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``. "auto" takes
         what :func:`select_loss` proposes with `n_components` and 100 iterations, without penalties.
@@ -204,7 +205,7 @@ class NMF(WithPenalties, LinearModel):
     @explains(WORDS)
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         loss: str | float = "manhattan",
         loss_parameter: float | None = None,
@@ -364,7 +365,10 @@ class NMF(WithPenalties, LinearModel):
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
-        given, n_components = given_components(self, problem.X.shape, H)
+        if self.n_components == choices.AUTO:
+            given, n_components = None, self._chosen_rank(X, weights, problem.loss, W, H)
+        else:
+            given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
@@ -451,11 +455,24 @@ class NMF(WithPenalties, LinearModel):
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
         able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].sparse is not None]
-        trial = NMF(min(self.n_components or COMPONENTS, *data.shape), max_iter=ITERATIONS)
+        rank = COMPONENTS if self.n_components in (None, choices.AUTO) else int(self.n_components)
+        trial = NMF(min(rank, *data.shape), max_iter=ITERATIONS)
         rng = check_random_state(check_seed(self.random_state))
         # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
         part, weights = part_of(data, entries, self.missing_values == 0, rng)
         return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
+
+    def _chosen_rank(self, X: Any, weights: Any, loss: Loss, W: Any, H: Any) -> int:
+        """Return the number of components with which `loss`, the one in use, predicts hidden entries best."""
+        if W is not None or H is not None or self.components_init is not None:
+            raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
+        from .rank import select_rank
+
+        trial = NMF(**self.get_params(deep=False)).set_params(callback=None, verbose=0, warm_start=False)
+        if self.loss == choices.AUTO:
+            trial.set_params(loss=loss.name)
+        rng = check_random_state(check_seed(self.random_state))
+        return select_rank(X, estimator=trial, weights=weights, random_state=rng).n_components
 
     def _set_found(self, found: Found) -> None:
         """Set all attributes of a fit, wherever the data lie, from what it `found`."""
@@ -502,10 +519,11 @@ def _resolved(penalty: Penalty | None, side: str, X: Any, dtype: Any) -> Penalti
 
 def check_parameters(model: Any) -> None:
     """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
-    if model.n_components is not None:
+    if model.n_components is not None and model.n_components != choices.AUTO:
         check_count(model.n_components, "n_components")
     if not isinstance(model.loss, str) or model.loss != choices.AUTO:
-        check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+        # any data, because only the parameters are checked
+        check_loss(model.loss, model.loss_parameter, np.ones(1), or_auto=True)
     elif model.loss_parameter is not None:
         raise ParameterError(f"loss_parameter must be None for loss='auto'; got {model.loss_parameter!r}")
     if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import (
     check_choice,
+    check_count,
     check_flag,
     check_number,
     check_random_state,
@@ -48,7 +49,6 @@ from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
 from .view_measures import (
     given_weights,
-    plot_usage,
     sparseness,
     usage,
     view_energies,
@@ -355,21 +355,11 @@ class MultiviewNMF(LinearModel):
         check_is_fitted(self)
         return sparseness(self.components_, self.view_groups_, len(self.views_))
 
-    def plot_view_usage(self, ax: Any = None) -> Any:
-        """Draw which view uses which component into matplotlib axes; without `ax` into a new figure.
-
-        Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        check_is_fitted(self)
-        return plot_usage(self.view_usage_, self.views_.tolist(), ax)
-
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
