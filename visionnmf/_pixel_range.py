@@ -28,6 +28,12 @@ def bits_of(values: NDArray[Any]) -> int:
     return fits
 
 
+def check_bits(bits: Any) -> None:
+    """Raise ValueError unless a value, which a file can give, is a number of bits, or 0 for none."""
+    if type(bits) is not int or bits not in (0, *BITS):
+        raise ValueError(f"bits_ must be 0 or one of {BITS}; got {bits!r:.40}")
+
+
 class PixelRangeWarning(UserWarning):
     """Says which value was taken for white in 16-bit pixels that do not fill their range."""
 

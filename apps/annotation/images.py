@@ -9,7 +9,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
@@ -52,7 +52,8 @@ FEW_IMAGES, ONCE = 20, 0.95
 class Described:
     """Features of images: a row of `X` for each of `files`, and the columns of each view.
 
-    `extraction` holds the fitted extractors; None if the features come from a table. `skipped` says what was not read.
+    `extraction` holds the fitted extractors; None if the features come from a table. `skipped` says what was not read,
+    and `notes` what was guessed.
     """
 
     X: Array
@@ -60,6 +61,7 @@ class Described:
     views: dict[str, slice]
     extraction: FeatureExtraction | None
     skipped: list[str]
+    notes: list[str] = field(default_factory=list)
 
     __repr__ = brief
 
@@ -94,7 +96,8 @@ def describe(
     with warnings.catch_warnings(), open_workers() as pool:
         warnings.simplefilter("ignore", UserWarning)  # about transparency, for each image
         found = extraction.extract(images, fit=fit, progress=progress, pool=pool)
-    return Described(found.X, [images[i] for i in found.readable], extraction.views_, extraction, found.skipped)
+    files = [images[i] for i in found.readable]
+    return Described(found.X, files, extraction.views_, extraction, found.skipped, found.notes)
 
 
 def usual_extractors() -> list[Extractor]:
@@ -189,6 +192,7 @@ def images_with_words(
     indices = np.array([j for row in rows for j in row], np.int64)
     Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(files), len(vocabulary)))
     skipped += found.skipped
+    notes += found.notes
     return ImagesWithWords(found.X[kept], files, found.views, found.extraction, skipped, Y, vocabulary, notes)
 
 

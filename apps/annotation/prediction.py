@@ -117,7 +117,12 @@ def annotate(
             because = ", ".join(Path(file).name for file in word.because)
             lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {because}" if because else ""))
     return Report(
-        figures={"images": given}, lines=lines, inputs=names_of(images), outputs=written, skipped=skipped, notes=notes
+        figures={"images": given},
+        lines=lines,
+        inputs=names_of(images),
+        outputs=written,
+        skipped=skipped,
+        notes=[*notes, *found.notes],
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 import cv2
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief, shown
+from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.video.timeline import TimedFrame
@@ -21,7 +24,7 @@ from .kernels import mean_over_channels, select_next_rank, select_rank
 
 __all__ = [
     *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
-    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "reduced", "reduced_mask"),
+    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "known_bits", "reduced", "reduced_mask"),
     *("temporal_median", "timed_frames", "to_uint8", "within"),
 ]
 
@@ -76,16 +79,38 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
     return part if region is None else replace(part, mask=part.mask & region)
 
 
-def timed_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[TimedFrame]:
+def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:
+    """Return frames, and the bits of their 16-bit values: of all of an array or a list, or else of the first frame.
+
+    The bits are 0 for frames of another type. A warning says which were taken.
+    """
+    if isinstance(frames, Iterator):
+        first = list(islice(frames, 1))
+        frames, seen = chain(first, frames), first
+    else:
+        seen = [frames] if isinstance(frames, np.ndarray) else frames if isinstance(frames, list | tuple) else []
+    pictures = (frame.picture if isinstance(frame, TimedFrame) else frame for frame in seen)
+    bits = max((bits_of(p) for p in pictures if isinstance(p, np.ndarray) and p.dtype == np.uint16), default=0)
+    if bits and note_on(bits):
+        warnings.warn(f"frames: {note_on(bits)}", UserWarning, stacklevel=4)
+    return frames, bits
+
+
+def timed_frames(
+    frames: Iterable[Any], shape: tuple[int, ...] | None = None, bits: int | None = None
+) -> Iterator[TimedFrame]:
     """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape, with times: NaN if unknown.
 
     Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
     array of all frames or a single frame is also accepted. Raises ParameterError for other arrays. `shape` is the one
-    that all must have, by default that of the first frame.
+    that all must have, by default that of the first frame, and `bits` those of 16-bit values, by default what
+    :func:`known_bits` finds.
     """
+    if not bits:
+        frames, bits = known_bits(frames)
     for index, frame in enumerate(_several(frames, shape)):
         timed = frame if isinstance(frame, TimedFrame) else TimedFrame(frame, math.nan)
-        picture = _as_uint8(timed.picture, index)
+        picture = _as_uint8(timed.picture, index, bits or 16)
         shape = picture.shape if shape is None else shape
         if picture.shape != shape:
             raise ParameterError(
@@ -121,7 +146,7 @@ def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[A
     return frames
 
 
-def _as_uint8(frame: Any, index: int) -> FrameArray:
+def _as_uint8(frame: Any, index: int, bits: int) -> FrameArray:
     """Return a frame as uint8, without opacity; raises ParameterError if its dtype, shape or range is wrong."""
     if not isinstance(frame, np.ndarray) or not (frame.dtype in (np.uint8, np.uint16) or frame.dtype.kind == "f"):
         found = frame.dtype if isinstance(frame, np.ndarray) else type(frame).__name__
@@ -133,7 +158,12 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
     if frame.dtype == np.uint8:
         return frame
     if frame.dtype == np.uint16:
-        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)  # rounded; 65535 = 255 * 257
+        if bits < 16 and bits_of(frame) > bits:
+            raise ParameterError(
+                f"frame {index} must have values of {bits} bits, as the frames before; got {int(frame.max())}; give "
+                "all frames as one array, or as uint8"
+            )
+        return in_eight_bits(frame, bits)
     low, high = float(frame.min()), float(frame.max())
     if not (low >= 0 and high <= 1):
         raise ParameterError(
@@ -236,13 +266,15 @@ class FrameSample:
         self._before: FrameArray | None = None  # the latest frame; None if the next one is not kept
         self._due = True  # whether the next frame is kept
         self.seen = 0
+        self.bits = 0  # of the values of 16-bit frames; 0 for other frames
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
         """Return a sample of at most `room` of the frames that users gave; raise ParameterError for none."""
         sample = cls(room)
-        for frame in as_frames(frames):
-            sample.add(frame)
+        frames, sample.bits = known_bits(frames)
+        for frame in timed_frames(frames, bits=sample.bits):
+            sample.add(frame.picture)
         if sample.seen == 0:
             raise ParameterError("frames must hold at least one frame; got none")
         return sample

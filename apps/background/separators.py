@@ -78,7 +78,7 @@ class Sampled(ABC):
         # `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
         # background, and `learnt_frames_` (n,) their positions in the clip. `_shape` is that of a frame.
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
-        self._shape = sample.frame_shape
+        self._shape, self._bits = sample.frame_shape, sample.bits
         self.n_frames_seen_ = sample.seen
         learnt, self.learnt_frames_ = sample.taken()
         self.temporal_median_ = np.median(learnt, axis=0).round().astype(np.uint8).reshape(self._shape)
@@ -90,7 +90,7 @@ class Sampled(ABC):
         if not hasattr(self, "background_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first; call fit")
         separate = self._separator()
-        for index, (frame, time, is_doubtful) in enumerate(timed_frames(frames, self._shape)):
+        for index, (frame, time, is_doubtful) in enumerate(timed_frames(frames, self._shape, self._bits)):
             yield Separated(index, frame.copy(), *separate(frame), time, is_doubtful)
 
     @abstractmethod

@@ -115,4 +115,5 @@ def extract_features(
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
+        notes=found.notes,
     )

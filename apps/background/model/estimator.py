@@ -30,7 +30,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type
+from visionnmf._checks import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_number,
+    check_saved,
+    check_type,
+)
+from visionnmf._pixel_range import check_bits
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -100,6 +108,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Number of frames given to `fit`.
     frame_shape_ : tuple of int
         Shape of the frames.
+    bits_ : int
+        Bits of the values of the 16-bit frames that were learnt, of which the largest is white; 0 for other frames.
 
     Examples
     --------
@@ -111,7 +121,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     [(120, 160), (120, 160)]
     """
 
-    saved_attributes = ("frame_shape_", "_learnt", "learnt_frames_", "n_frames_seen_")
+    saved_attributes = ("frame_shape_", "bits_", "_learnt", "learnt_frames_", "n_frames_seen_")
 
     def __init__(
         self,
@@ -143,7 +153,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         sample = FrameSample.of(frames, self.n_frames)  # at most so many frames, evenly spaced
         with one_blas_thread():
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
-        self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
+        self.frame_shape_, self.n_frames_seen_, self.bits_ = sample.frame_shape, sample.seen, sample.bits
         self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]  # positions of the sampled frames in the clip
         self._derive()  # sets the public attributes, and what `apply` needs, from `_learnt`
         return self
@@ -159,6 +169,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
         check_frame_shape(self.frame_shape_)
+        check_bits(self.bits_)
         check_count(self.n_frames_seen_, "n_frames_seen_")
         (n_frames,) = check_saved(self.learnt_frames_, "learnt_frames_", (None,), "int64")
         # `_learnt` is what `learn_background` returned before the model was saved
@@ -219,7 +230,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self._learnt.noise_scale.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
-                for index, frame in enumerate(timed_frames(frames, self.frame_shape_)):
+                for index, frame in enumerate(timed_frames(frames, self.frame_shape_, self.bits_)):
                     # copied, because a caller may use one buffer for all frames
                     copy = frame._replace(picture=frame.picture.copy())
                     pending.append(pool.submit(self._separate, index, copy))

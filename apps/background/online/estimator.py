@@ -33,7 +33,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type, shown
+from visionnmf._checks import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_number,
+    check_saved,
+    check_type,
+    shown,
+)
+from visionnmf._pixel_range import check_bits
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -44,6 +53,7 @@ from visionnmf.apps.background.frame_arrays import (
     enlarged,
     enlargement,
     enlargement_of,
+    known_bits,
     reduced,
     reduced_mask,
     timed_frames,
@@ -88,6 +98,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Illumination of the latest frame relative to the scene.
     frame_shape_ : tuple of int
         Shape of the frames.
+    bits_ : int
+        Bits of the values of the 16-bit frames that were learnt, of which the largest is white; 0 for other frames.
     n_frames_seen_ : int
         Number of frames so far.
     time_ : float
@@ -106,7 +118,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     saved_attributes = (
         *("frame_shape_", "_scene", "_alternative", "_support", "_alternative_support", "_noise", "_chosen", "_before"),
-        *("_registration", "_unexplained", "source_", "n_frames_seen_", "time_", "gain_"),
+        *("_registration", "_unexplained", "bits_", "source_", "n_frames_seen_", "time_", "gain_"),
     )
 
     def __init__(
@@ -173,7 +185,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             If a parameter is out of its range, a frame is of another kind or shape, or a time is not later than the one
             before.
         """
-        for frame in timed_frames(frames, getattr(self, "frame_shape_", None)):
+        if not getattr(self, "bits_", 0):
+            frames, self.bits_ = known_bits(frames)
+        for frame in timed_frames(frames, getattr(self, "frame_shape_", None), self.bits_):
             yield from self._take(frame, None if math.isnan(frame.time) else frame.time)
         if getattr(self, "_held", None):  # the frames ended during the warm-up, in which they are only held
             yield from self._end_warm_up()
@@ -216,6 +230,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
+        self.bits_ = getattr(self, "bits_", 0)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -231,6 +246,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
         check_frame_shape(self.frame_shape_)
+        check_bits(self.bits_)
         enlargement_of(self._noise, self.frame_shape_)  # raises if it is not a whole number
         shape, channels = self._noise.shape, self.frame_shape_[2:]
         for name in ("_noise", "_support", "_alternative_support"):
@@ -259,7 +275,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             self.n_frames_seen_, self.time_ = 0, -math.inf
             # of the warm-up, which ends early if frames are too many or too large; and the seconds since the one before
             self._held: list[tuple[TimedFrame, float]] = []
-        (timed,) = timed_frames([timed], getattr(self, "frame_shape_", None))
+        if not getattr(self, "bits_", 0):
+            _, self.bits_ = known_bits([timed])
+        (timed,) = timed_frames([timed], getattr(self, "frame_shape_", None), self.bits_)
         frame = timed.picture.copy()  # because a caller may use one buffer for all frames
         seconds = self._advance(time)
         timed = timed._replace(picture=frame)

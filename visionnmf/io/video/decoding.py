@@ -17,7 +17,6 @@ import numpy as np
 from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from PIL import Image
@@ -26,6 +25,7 @@ from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedErro
 from visionnmf.io.images import PICTURE_FORMATS
 from visionnmf.io.inputs import regular_file
 
+from .pixels import FrameConverter
 from .timeline import shifts_of
 
 MAX_FRAME_PIXELS = 50_000_000
@@ -331,22 +331,16 @@ def stamp_of(frame: VideoFrame) -> int | None:
     return frame.pts if frame.pts is not None else frame.dts
 
 
-def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
-    # One thread: waking a pool for each frame takes longer than the conversion.
-    return converter.reformat(frame, threads=1, **options)
-
-
 def upright_frame(
     name: object,
     frame: VideoFrame,
-    converter: VideoReformatter,
+    converter: FrameConverter,
     turn: tuple[bool, bool, bool],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
     """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height)."""
     try:
-        image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
+        image: NDArray[Any] = converter.rgb(frame)
     except CODEC_ERRORS as error:
         raise UnsupportedError(f"{name}: frames of format {frame.format.name} are not supported") from error
     swap, flip_columns, flip_rows = turn

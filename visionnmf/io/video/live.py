@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import av
 import numpy as np
-from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from visionnmf import choices
@@ -42,6 +41,7 @@ from .decoding import (
     upright_frame,
     video_stream_of,
 )
+from .pixels import FrameConverter
 from .timeline import FramesWanted, TimedFrame, Timeline
 
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
@@ -151,6 +151,7 @@ class LiveReader:
         self._said: list[str] = []  # what was lost
         self._no_frame_text = "no frame has come"
         self._error: str | None = None  # the latest one in words
+        self._converter = FrameConverter()
         self._frames = self._decoded()  # which can be gone through once
         self._first = next(self._frames, None)  # only a decoded frame says the true size; None once it was delivered
         if self._first is None:
@@ -161,7 +162,7 @@ class LiveReader:
     def notes(self) -> list[str]:
         """What was lost, as sentences, and the problem."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
-        return [*damaged, *self._said, *([] if self.problem is None else [self.problem])]
+        return [*damaged, *self._said, *self._converter.notes, *([] if self.problem is None else [self.problem])]
 
     def close(self) -> None:
         """Close the source."""
@@ -255,7 +256,6 @@ class LiveReader:
 
     def _of_connection(self, decoder: Decoder) -> Iterator[tuple[float | None, NDArray[np.uint8], bool]]:
         """Yield the stamp in seconds, the picture, and whether it is doubtful, of each undamaged frame."""
-        converter = VideoReformatter()
         bad = 0  # damaged packets that are counted already
         came = time.monotonic()  # when the last frame came, or when the caller asked for the next one
 
@@ -272,7 +272,7 @@ class LiveReader:
                 continue
             turn, ticks, unit = turn_of(frame), stamp_of(frame), decoder.stream.time_base
             size = (frame.height, frame.width) if turn[0] else (frame.width, frame.height)
-            picture = upright_frame(self._name, frame, converter, turn, size)
+            picture = upright_frame(self._name, frame, self._converter, turn, size)
             yield None if ticks is None or not unit else float(ticks * unit), picture, is_doubtful
             came = time.monotonic()
         # The error that ended the connection is counted as a packet by the decoder, but is not a damaged one.

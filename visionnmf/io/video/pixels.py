@@ -17,6 +17,12 @@ PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
 PAPER, BRIGHTEST = 203.0, 1000.0  # nits: of white paper in HDR (ITU-R BT.2408), and of what is shown white here
 
 
+def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
+    """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
+    # One thread: waking a pool for each frame takes longer than the conversion.
+    return converter.reformat(frame, threads=1, **options)
+
+
 class FrameConverter:
     """Converts the frames of a clip, of which the first tells what white is where pixels have 16 bits.
 
@@ -53,8 +59,7 @@ class FrameConverter:
 
     def _converted(self, frame: VideoFrame, name: str) -> NDArray[Any]:
         """Return a frame in a format of PyAV."""
-        # One thread: waking a pool for each frame takes longer than the conversion.
-        pixels: NDArray[Any] = self.reformatter.reformat(frame, format=name, threads=1).to_ndarray()
+        pixels: NDArray[Any] = convert(self.reformatter, frame, format=name).to_ndarray()
         return pixels
 
 

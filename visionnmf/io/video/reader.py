@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 from PIL import Image
 
 from visionnmf._checks import check_number
+from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
 from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
@@ -38,6 +38,7 @@ from .decoding import (
     upright_frame,
     video_stream_of,
 )
+from .pixels import FrameConverter
 from .timeline import FramesWanted, TimedFrame, Timeline
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ SHOWN = 3  # names of unreadable pictures in a message
 MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack, evenly spaced, that tell how many bits it uses
-ASKED_PIXELS = 100_000  # of a page, at most
-BRIGHT = 0.9999  # share of the pixels below the brightest level that counts, so that hot pixels do not
 
 
 class VideoReader:
@@ -206,12 +205,15 @@ class VideoReader:
         """Yield the wanted frames as upright RGB, and judge the file at its end."""
         self.frames_read = self.damaged = 0
         self.truncated, self.problem, self.notes = False, None, []
-        converter = VideoReformatter()
+        converter = FrameConverter()
         with self._opened(whole=True) as decoder:
             for frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = frame.time
                 picture = upright_frame(self.path, frame.picture, converter, self._turn, (self.width, self.height))
                 yield frame._replace(picture=picture)
+            if decoder.stream.metadata.get("alpha_mode") == "1":  # VP8 and VP9 keep it in a second stream
+                self.notes.append("transparency is not read")
+        self.notes += converter.notes
 
     def _decoded(self, decoder: Decoder) -> Iterator[TimedFrame]:
         """Yield all frames as they were decoded; they must have the first one's size."""
@@ -379,17 +381,33 @@ class _Folder:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
         self.said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
+        self._bits: int | None = None  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:
         """Do nothing: the pictures are read one by one."""
 
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB (16-bit values are divided by 257), and remember the notes on it."""
+        """Read a picture as 8-bit RGB, and remember the notes on it."""
         picture, notes = read_with_notes(self._paths[number])
+        if picture.dtype == np.uint16:
+            notes = [*notes, *filter(None, [self._note_on_range(picture)])]
         for note in notes:
             first, count = self.said.get(note, (self.names[number], 0))
             self.said[note] = first, count + 1
-        return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)
+        return in_eight_bits(picture, self._bits)
+
+    def _note_on_range(self, picture: NDArray[np.uint16]) -> str:
+        """Find the white of all pictures by some, at the first of 16 bits; return a sentence if it is doubtful."""
+        if self._bits is None:
+            asked = {number * (len(self._paths) - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)}
+            found = [bits_of(picture)]
+            for number in asked:
+                with suppress(MediaError):
+                    found.append(bits_of(read_with_notes(self._paths[number])[0]))
+            self._bits = max(found)
+        if bits_of(picture) > self._bits:
+            return f"has values of more than {self._bits} bits, which are shown white"
+        return note_on(self._bits)
 
 
 class _Movie:
@@ -419,15 +437,12 @@ class _Movie:
         self._bits, said = 8, ""
         if image.mode[0] in "IF":
             asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
-            pages = [np.asarray(self._at(number)).ravel() for number in asked]
-            most = float(
-                np.quantile(np.concatenate([page[:: 1 + page.size // ASKED_PIXELS] for page in pages]), BRIGHT)
-            )
-            self._bits = next((bits for bits in (8, 10, 12, 14, 16) if most < 1 << bits), 16)
-            self._bits = 0 if image.mode == "F" and most <= 1 else self._bits
-            said = (
-                f"grey levels of {self._bits} bits became 8" if self._bits else "grey levels from 0 to 1 became 8 bits"
-            )
+            pages = [np.asarray(self._at(number)) for number in asked]
+            if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
+                self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
+            else:
+                self._bits = max(bits_of(np.clip(page, 0, 65535).astype(np.uint16)) for page in pages)
+                said = note_on(self._bits)
         self.always = {said: (path.name, 1)} if said else {}
         self.said = dict(self.always)
 
