@@ -22,7 +22,7 @@ from typer.main import get_command, get_group
 
 from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
-from visionnmf.io.decoding import decode_apart, start_child
+from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
 from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
@@ -166,7 +166,7 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
         # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
-        if reader:  # the child imports it while this process imports the application
+        if reader and decodes_apart():  # the child imports it while this process imports the application
             start_child(reader)
         if scheduler is None:
             function(**arguments)

@@ -40,6 +40,14 @@ _START = "import sys, pickle; sys.path[:], limits = pickle.load(sys.stdin.buffer
 _START += "from visionnmf.io.decoding import serve; serve(*limits)"
 
 
+class _State:
+    """Whether this process decodes in a child, and the child, which one thread at a time may use."""
+
+    apart = False
+    child: Child | None = None
+    lock = threading.Lock()
+
+
 def apart(function: Callable[P, T]) -> Callable[P, T]:
     """Mark a function of a file, named by its first argument, to run in the child after :func:`decode_apart`.
 
@@ -48,69 +56,48 @@ def apart(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def decoded(*args: P.args, **kwargs: P.kwargs) -> T:
-        if _process.apart:
-            result: T = _process.ask(function, args, kwargs)
-            return result
+        if _State.apart:
+            with _State.lock:
+                result: T = start_child().call(function, *args, **kwargs)
+                return result
         try:
             return function(*args, **kwargs)
         except (VisionNMFError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything on damaged files
-            raise UnreadableError(f"{args[0]}: cannot be read ({_shortened(error)})") from error
+            raise UnreadableError(_complaint(args[0], error)) from error
 
     return decoded
 
 
 def decode_apart() -> None:
     """Decode in a child from now on, which starts at the first file or by :func:`start_child`."""
-    _process.apart = True
+    _State.apart = True
 
 
 def decodes_apart() -> bool:
     """Return whether this process decodes in a child."""
-    return _process.apart
+    return _State.apart
 
 
-def start_child(*modules: str) -> None:
-    """Start the child, if this process uses one, so that it imports `modules` while this process does other things."""
-    if _process.apart and _process.child is None:
-        _process.child = Child(modules)
-
-
-class _Process:
-    """What this process knows of its child."""
-
-    apart = False
-    child: Child | None = None
-    lock = threading.Lock()
-
-    def ask(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return what a function returns in the child; a child that is lost is replaced for the next input."""
-        with self.lock:
-            start_child()
-            assert self.child is not None
-            try:
-                return self.child.call(function, *args, **kwargs)
-            finally:
-                if self.child.ended:
-                    self.child = None
-
-
-_process = _Process()
+def start_child(*modules: str) -> Child:
+    """Return the child; a new one, in place of one that has ended, imports `modules` before anything is asked of it."""
+    if _State.child is None or _State.child.ended:
+        _State.child = Child(modules)
+    return _State.child
 
 
 class Child:
-    """A process that decodes; `memory` is in bytes, `seconds` are of the processor and `deadline` of the clock."""
+    """A process that decodes; for an input it has `seconds` of the processor, and until the `deadline` on the clock."""
 
     def __init__(
         self,
         modules: Sequence[str] = (),
         *,
-        memory: int = MEMORY,
         seconds: int = PROCESSOR_SECONDS,
         deadline: float = DEADLINE,
     ) -> None:
-        """Start the process, which imports `modules` before anything is asked of it."""
+        """Start the process, which imports `modules`."""
         self._seconds, self._deadline, self._late, self.ended = seconds, deadline, False, False
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START],
@@ -124,7 +111,7 @@ class Child:
         self._requests, self._replies = self._process.stdin, self._process.stdout
         atexit.register(self.stop)
         with suppress(OSError):  # it has ended; the first request reports that
-            pickle.dump((sys.path, (memory, seconds, *modules)), self._requests)
+            pickle.dump((sys.path, (seconds, *modules)), self._requests)
             self._requests.flush()
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -194,7 +181,7 @@ def _received(pipe: IO[bytes], count: int | None = None) -> Any:
     if count is None:
         count = int.from_bytes(_received(pipe, 8), "little")
     buffer = np.empty(count, np.uint8)  # not a bytearray, whose zeros would take time
-    rest = memoryview(buffer)
+    rest = buffer.data
     while rest:
         taken = pipe.readinto(rest)  # type: ignore[attr-defined]
         if not taken:
@@ -206,11 +193,11 @@ def _received(pipe: IO[bytes], count: int | None = None) -> Any:
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
-def serve(memory: int, seconds: int, *modules: str) -> None:
+def serve(seconds: int, *modules: str) -> None:
     """Answer requests on standard input one after the other, until the first process is gone."""
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # decoders that print must not disturb the replies
-    _limit("RLIMIT_AS", memory)
+    _limit("RLIMIT_AS", MEMORY)
     _limit("RLIMIT_CORE", 0)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # A thread reads, so that the end of the first process ends this one also while it decodes.
@@ -222,7 +209,7 @@ def serve(memory: int, seconds: int, *modules: str) -> None:
         _limit("RLIMIT_CPU", math.ceil(sum(os.times()[:2])) + seconds, soft=True)
         buffers: list[pickle.PickleBuffer] = []
         reply = pickle.dumps(_result(*request), protocol=5, buffer_callback=buffers.append)
-        parts = [memoryview(reply), *(buffer.raw() for buffer in buffers)]
+        parts: list[Any] = [reply, *(buffer.raw() for buffer in buffers)]
         sizes = pickle.dumps([len(part) for part in parts])
         for part in (len(sizes).to_bytes(8, "little"), sizes, *parts):
             rest = memoryview(part)
@@ -248,9 +235,10 @@ def _result(module: str, name: str, args: Sequence[Any], kwargs: dict[str, Any],
     except VisionNMFError as error:
         return error
     except MemoryError:
-        return TooLargeError(f"{args[0]}: decoding it takes more memory than allowed; {CURE}, or make it smaller")
+        what = f"decoding it takes more than {MEMORY >> 30} GiB of memory"
+        return TooLargeError(f"{args[0]}: {what}; save it smaller or in another format")
     except Exception as error:
-        return UnreadableError(f"{args[0]}: cannot be read ({_shortened(error)})")
+        return UnreadableError(_complaint(args[0], error))
 
 
 def _limit(name: str, value: int, *, soft: bool = False) -> None:
@@ -266,6 +254,6 @@ def _limit(name: str, value: int, *, soft: bool = False) -> None:
         resource.setrlimit(kind, (value, hard if soft else value))
 
 
-def _shortened(error: Exception) -> str:
-    """Return what an error of a library says, without NumPy's advice to trust the file."""
-    return f"{one_line(error).split(' To allow loading')[0]:.200}"
+def _complaint(name: object, error: Exception) -> str:
+    """Return what a library said about a file, without NumPy's advice to trust it."""
+    return f"{name}: cannot be read ({one_line(error).split(' To allow loading')[0]:.200})"

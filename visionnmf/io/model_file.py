@@ -37,7 +37,7 @@ from visionnmf._version import __version__
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .inputs import regular_file
-from .npz_files import NUMBERS, write_arrays
+from .npz_files import NUMBERS, open_npz, write_arrays
 from .outputs import output_file
 
 FORMAT = "visionnmf"
@@ -315,7 +315,7 @@ class ModelFile:
             if not ARCHIVE.startswith(opened.read(len(ARCHIVE))):  # the beginning of an archive is damaged, not foreign
                 raise UnreadableError(f"{path}: not {self.title}, because it is not an .npz file; {self.origin}")
         try:
-            with np.lib.npyio.NpzFile(path, allow_pickle=False) as file:
+            with open_npz(path) as file:
                 self._check_members(path, file.zip.infolist())
                 members = _Members(file)
                 model = self.check(Values(self.find_class, members).unpack(self._header(path, members)["state"], ""))

@@ -25,7 +25,7 @@ def read_arrays(path: Path, names: Iterable[str] | None = None, optional: Iterab
 
     Raises UnreadableError if the file is damaged or one of `names` is missing.
     """
-    with np.lib.npyio.NpzFile(path, allow_pickle=False) as file:
+    with open_npz(path) as file:
         names = file.files if names is None else names
         check_names(path, names, set(file.files))
         found = {name: file[name] for name in (*names, *(name for name in optional if name in file.files))}
@@ -33,6 +33,11 @@ def read_arrays(path: Path, names: Iterable[str] | None = None, optional: Iterab
         if not isinstance(array, np.ndarray):  # NumPy returns the bytes of other members
             raise ValueError(f"{name:.60} is not an array")
     return found
+
+
+def open_npz(path: Path) -> Any:
+    """Open an archive whose arrays are read one by one; `numpy.load` would take other files, too."""
+    return np.lib.npyio.NpzFile(path, allow_pickle=False)  # type: ignore[arg-type]  # paths are allowed
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -337,18 +337,18 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         keys = [text_of_cell(str(value)) for value in frame.iloc[:, place]]
         frame = frame.iloc[:, [i for i in range(frame.shape[1]) if i != place]]
     X = np.empty(frame.shape)
-    for j, name in enumerate(frame.columns):
+    for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
         if getattr(column.dtype, "kind", "O") in NUMBERS:
             X[:, j] = column.to_numpy(np.float64, na_value=np.nan)
             continue
-        for i, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
+        for row, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
             number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
                 cure = "; if this column names the samples, give it as the key" if key is None else ""
-                place = f"{file}: row {i + above}, column {_shown(str(name))}"
+                place = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
                 raise UnsupportedError(f"{place}: must be a number; got {_shown(str(cell))}{cure}")
-            X[i, j] = number
+            X[row, j] = number
     if key is None and len(X) > 2 and X.shape[1] > 1 and any((X[:, 0] == np.arange(len(X)) + k).all() for k in (0, 1)):
         raise UnreadableError(
             f"{file}: column {_shown(frame.columns[0])} counts the rows; remove it, give it as the key, or save the "
