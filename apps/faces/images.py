@@ -38,6 +38,7 @@ MOST_MISSING = 0.9  # if more of an image is missing, the search has failed and 
 # One less the correlation of two smoothed images up to which they are copies. Chosen on ORL, whose photographs of one
 # person differ by 0.0027 or more; docs/decisions/faces.md has those of copies.
 COPY = 0.0025
+BATCH = 512  # images that are compared with all others of a person at a time
 MANY_COPIES = 0.25  # share of the images that are copies from which on there is a warning
 BLUR = 16  # the standard deviation of the smoothing is a side of the image over this
 QUARTILE = 0.25  # of the absolute residuals; outliers do not move it while they are less than half of the pixels
@@ -202,11 +203,14 @@ def different_images(
     kept = np.ones(len(rows), bool)
     for person in range(people.max() + 1):
         own = np.flatnonzero(people == person)
-        alike = 1 - rows[own] @ rows[own].T <= COPY
-        if images.shape[1] < FEW_PIXELS:
-            alike = (images[own, None] == images[own]).all(axis=2)
-        for place, number in enumerate(own):
-            kept[number] = not (alike[place, :place] & kept[own[:place]]).any()
+        for start in range(0, len(own), BATCH):
+            some = own[start : start + BATCH]
+            alike = 1 - rows[some] @ rows[own].T <= COPY
+            if images.shape[1] < FEW_PIXELS:
+                alike = (images[some, None] == images[own]).all(axis=2)
+            for place, number in enumerate(some):
+                before = start + place
+                kept[number] = not (alike[place, :before] & kept[own[:before]]).any()
     return np.flatnonzero(kept)
 
 

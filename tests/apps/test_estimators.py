@@ -28,7 +28,7 @@ def background():
 def faces():
     rng = np.random.default_rng(0)
     people = rng.random((4, 36))
-    X = np.repeat(people, 4, axis=0) * rng.uniform(0.5, 1, (16, 1))
+    X = np.repeat(people, 4, axis=0) * rng.uniform(0.5, 1, (16, 36))
     model = FaceRecognizer(image_shape=(6, 6), n_components=4, outliers=3.0, missing="none", random_state=0)
     return model.fit(X, np.repeat(["Ada", "Ben", "Cy", "Di"], 4)), lambda model: model.predict(people)
 

@@ -96,6 +96,15 @@ def test_the_folder_for_pictures_is_made_before_training(folder, tmp_path):
     assert len(report.outputs) == 3 and (tmp_path / "new" / "pictures" / "components.png").is_file()
 
 
+def test_the_line_of_the_rates_says_for_which_images_they_hold(folder, tmp_path):
+    (line,) = [
+        line
+        for line in run("faces", "train", folder, "--model", tmp_path / "m.npz").stdout.splitlines()
+        if line.startswith("threshold ")
+    ]
+    assert "of new images taken like these" in line and "another day, pose or light" in line
+
+
 def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):
     (folder / "person 2" / "9.png").write_bytes((folder / "person 0" / "3.png").read_bytes())
     (folder / "person 1" / "9.png").write_bytes((folder / "person 1" / "3.png").read_bytes())  # of one person
