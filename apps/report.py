@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from visionnmf._text import printable
 
+MOST_PICTURES = 4  # that a notebook shows
 MOST_NUMBERED = 3  # files whose names differ in their numbers alone that are listed one by one
 
 
@@ -62,6 +63,18 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(self.as_lines())
+
+    def _repr_html_(self) -> str:
+        """Show the report and its first pictures, in notebooks."""
+        from html import escape
+        from pathlib import Path
+
+        from visionnmf._html import thumbnail
+        from visionnmf.io import read_image
+
+        files = [file for file in self.outputs if file.endswith(".png") and Path(file).is_file()][:MOST_PICTURES]
+        pictures = [thumbnail(read_image(file), Path(file).name) for file in files]
+        return f"<pre>{escape(str(self))}</pre>{''.join(pictures)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report in JSON's types, without the lines and the model; numbers that are not finite are None."""

@@ -69,6 +69,7 @@ import numpy as np
 import visionnmf, visionnmf.apps
 from visionnmf import MultiviewNMF, NMF
 from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.segmentation import segment
 
 warnings.simplefilter("ignore")  # of fits that have not converged
@@ -103,6 +104,7 @@ print(*sorted(files), sep="\\t")
         ("MultiviewNMF(4, random_state=0, max_iter=20).fit([X[:, :20], X[:, 20:]])", 25),
         ("segment(image)", 25),
         ("BackgroundModel().fit(frames)", 25),
+        ("FaceRecognizer(random_state=0).fit(X, np.arange(60) % 6)", 22),
     ],
 )
 def test_a_fit_walks_through_few_files(fit, most):

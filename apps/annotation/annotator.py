@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -508,9 +507,11 @@ def _features(X: ArrayLike) -> Array:
 def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[str, slice]:
     """Return the columns of each view, which must cover all features in order; None makes one view of all."""
     found = {"all": slice(0, n_features)} if views is None else dict(views)
-    ends = [0, *(columns.stop for columns in found.values())]
-    starts = [columns.start for columns in found.values()]
-    if starts != ends[:-1] or ends[-1] != n_features or any(a >= b for a, b in pairwise(ends)):
+    try:
+        covered = _count_columns(found.values())
+    except ValueError:
+        covered = 0
+    if covered != n_features:
         raise ParameterError(f"views must divide the {n_features} columns of X in their order; got {shown(views)}")
     return found
 

@@ -75,11 +75,6 @@ class Coding:
     hellinger: bool
     pseudo_inverse: bool
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the features themselves are the codes."""
-        return isinstance(self.coder, str) and self.coder == PLAIN
-
 
 def fit_blocks(
     X: Array, views: Mapping[str, slice], coding: Coding, random_state: Any, progress: Progress | None = None
@@ -96,7 +91,7 @@ def fit_blocks(
         # larger ranks are lowered to this one, a share of the smaller side of the matrix
         most = max(1, int(MAX_SHARE * min(part.shape)))
         models: list[Any] = [None]  # for the features themselves
-        if not coding.is_plain:
+        if not (isinstance(coding.coder, str) and coding.coder == PLAIN):
             ranks = sorted({min(rank, most) for rank in coding.ranks})
             models = [_learnt(part[rows], coding.coder, rank, random_state) for rank in ranks]
         for model in models:

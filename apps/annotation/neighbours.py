@@ -42,7 +42,12 @@ def nearest_and(
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
         """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries."""
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
-        return *_smallest(D, k), function(D[:, some])
+        found = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
+        found.sort(axis=1)  # keeps equal distances in the order of the rows
+        distance = np.take_along_axis(D, found, axis=1)
+        order = np.argsort(distance, axis=1, kind="stable")
+        nearest_first = (np.take_along_axis(part, order, axis=1) for part in (found, distance))
+        return *nearest_first, function(D[:, some])
 
     # an empty block gives empty results their shapes
     found = map_blocks(search, blocks(len(queries), QUERIES) or [(0, 0)])
@@ -127,15 +132,6 @@ def joint_distance(parts: Sequence[tuple[slice, str]]) -> Distance:
         )
 
     return distance_of
-
-
-def _smallest(D: Array, k: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the columns and values of the `k` smallest distances in each row of `D`, in increasing order."""
-    which = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
-    which.sort(axis=1)  # keeps equal distances in the order of the rows
-    distance = np.take_along_axis(D, which, axis=1)
-    order = np.argsort(distance, axis=1, kind="stable")
-    return np.take_along_axis(which, order, axis=1), np.take_along_axis(distance, order, axis=1)
 
 
 def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief, shown
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io.video.timeline import TimedFrame
 
 from . import tuning
 from .kernels import mean_over_channels, select_next_rank, select_rank
@@ -21,7 +22,7 @@ from .kernels import mean_over_channels, select_next_rank, select_rank
 __all__ = [
     *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
     *("enlarged", "enlargement", "enlargement_of", "frame_difference", "reduced", "reduced_mask"),
-    *("temporal_median", "to_uint8", "within"),
+    *("temporal_median", "timed_frames", "to_uint8", "within"),
 ]
 
 FrameArray = NDArray[np.uint8]
@@ -46,14 +47,28 @@ class Separated:
         What the model shows behind the foreground, in the illumination of this frame.
     mask : ndarray of uint8 [shape=(height, width)]
         255 foreground, 0 background.
+    time : float
+        When the frame is shown, in seconds; NaN where that is not known.
+    is_doubtful : bool
+        Whether the frame, or one since the last key frame, came damaged.
     """
 
     index: int
     frame: FrameArray
     background: FrameArray
     mask: FrameArray
+    time: float = math.nan
+    is_doubtful: bool = False
 
     __repr__ = brief
+
+    def _repr_html_(self) -> str:
+        """Show frame, background and mask, in notebooks."""
+        from visionnmf._html import table, thumbnail
+
+        pictures = (thumbnail(getattr(self, name), name) for name in ("frame", "background", "mask"))
+        share = f"{100 * np.count_nonzero(self.mask) / self.mask.size:.2f} %"
+        return "".join(pictures) + table({"frame": self.index, "foreground": share})
 
 
 def within(part: Separated, region: FrameArray | None) -> Separated:
@@ -61,22 +76,28 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
     return part if region is None else replace(part, mask=part.mask & region)
 
 
-def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
-    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape.
+def timed_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[TimedFrame]:
+    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape, with times: NaN if unknown.
 
     Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
     array of all frames or a single frame is also accepted. Raises ParameterError for other arrays. `shape` is the one
     that all must have, by default that of the first frame.
     """
     for index, frame in enumerate(_several(frames, shape)):
-        converted = _as_uint8(frame, index)
-        shape = converted.shape if shape is None else shape
-        if converted.shape != shape:
+        timed = frame if isinstance(frame, TimedFrame) else TimedFrame(frame, math.nan)
+        picture = _as_uint8(timed.picture, index)
+        shape = picture.shape if shape is None else shape
+        if picture.shape != shape:
             raise ParameterError(
-                f"frame {index} must have the shape of the first learnt, {shape}; got {converted.shape}; resize the "
+                f"frame {index} must have the shape of the first learnt, {shape}; got {picture.shape}; resize the "
                 "frames first"
             )
-        yield converted
+        yield timed._replace(picture=picture)
+
+
+def as_frames(frames: Iterable[Any]) -> Iterator[FrameArray]:
+    """Yield the pictures of :func:`timed_frames`."""
+    return (frame.picture for frame in timed_frames(frames))
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from .event_tables import ROUNDING, Box, EventBuilder, MotionEvent
-from .frame_arrays import FrameArray
+from .event_tables import Box, EventBuilder, MotionEvent
+from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
 
 __all__ = ["ObjectFinder"]
@@ -68,7 +68,7 @@ class _Track:
     time: float  # of the last frame that shows it alone
     size: Numbers  # width and height when it was seen in one part
     speed: Numbers = field(default_factory=lambda: np.zeros(2))  # pixels a second, in x and y
-    frames: int = 1  # that show it alone
+    alone: float = 0.0  # seconds between the frames that show it alone
     weight: float = 1.0  # of the distance from the expected place
 
     @property
@@ -76,19 +76,19 @@ class _Track:
         """For how many seconds it was seen."""
         return self.event.last - self.event.first
 
-    def observe(self, part: _Part, time: float) -> None:
-        """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
+    def observe(self, part: _Part, time: float, passed: float) -> None:
+        """Take over box, pixels, colour and speed from a part that shows this object alone, `passed` after a frame.
 
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds. `size` stays if the
-        part is joined from pieces, and `weight`, that of the distance from the expected place, is full again.
+        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
         """
-        passed = max(time - self.time, ROUNDING)
-        gain = min(1.0, max(1 / self.frames, passed / MEMORY))
+        since = time - self.time
+        self.alone += passed
+        gain = min(1.0, max(passed / self.alone, since / MEMORY))
         # `box` is where the present speed had the object expected, so that the difference corrects the speed.
-        self.speed += gain * (_centre(part.box) - _centre(self.box)) / passed
+        self.speed += gain * (_centre(part.box) - _centre(self.box)) / since
         self.colour += gain * (part.colour - self.colour)
         self.size, self.weight = part.box[2:] if part.is_whole else self.size, 1.0
-        self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
+        self.box, self.area, self.time = part.box, part.area, time
 
     def stay_in(self, box: Numbers, passed: float) -> None:
         """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds.
@@ -111,47 +111,60 @@ class ObjectFinder:
         """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
-        # the objects that are in sight or may come back
-        self._tracks: list[_Track] = []
+        self._tracks: list[_Track] = []  # the objects that are in sight or may come back
+        self._clock = 0.0  # seconds for which objects have moved
 
-    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
-        """Take the next frame and the boxes of its mask; return the events that have ended by `time`.
+    def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
+        """Take the next frame and the boxes of its mask; return the events that have ended.
 
-        A track is an object with its event, and a part what is in a box. Tracks out of sight are given up, the others
+        Tracks that were not seen for longer than LOST seconds, or than they were seen before, are given up, the others
         moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new ones. Of
         several tracks in a part, those go on that have lasted long enough or that it mainly shows. The others are
         dropped with their events, because they were pieces of an object or hardly seen.
         """
-        builder, passed = self._builder, time - self._builder.now
-        builder.advance_to(time)
+        builder, frame, mask = self._builder, part.frame, part.mask
+        passed = self._advance(part.time)
         for track in list(self._tracks):
-            # out of sight for longer than LOST seconds, or than it was seen before
-            if time - track.event.last > min(LOST, track.age) + builder.step + ROUNDING:
+            if builder.unseen(track.event) > min(LOST, track.age):
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
         # several pieces of one object, such as head and body, become one part
-        parts = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
-        self._assign(parts)
-        for part in parts:
-            share = part.area / mask.size
-            if not part.tracks:
-                event = builder.open(frame, _in_whole_pixels(part.box))
-                builder.extend(event, frame, [event.box], share)
-                self._tracks.append(_Track(event, part.box, part.area, part.colour, time, part.box[2:]))
+        found = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
+        self._assign(found)
+        for each in found:
+            share = each.area / mask.size
+            if not each.tracks:
+                if not part.is_doubtful:
+                    event = builder.open(frame, _in_whole_pixels(each.box))
+                    builder.extend(event, frame, [event.box], share)
+                    self._tracks.append(_Track(event, each.box, each.area, each.colour, self._clock, each.box[2:]))
                 continue
-            staying = [each for each in part.tracks if each.age >= SETTLED or part.shows_mainly(each)]
-            staying = staying or part.tracks[:1]
-            self._tracks = [track for track in self._tracks if track in staying or track not in part.tracks]
+            staying = [track for track in each.tracks if track.age >= SETTLED or each.shows_mainly(track)]
+            staying = staying or each.tracks[:1]
+            self._tracks = [track for track in self._tracks if track in staying or track not in each.tracks]
             for track in staying:
-                alone = len(staying) == 1 or part.shows_mainly(track)
+                alone = len(staying) == 1 or each.shows_mainly(track)
                 if alone:
-                    track.observe(part, time)
+                    track.observe(each, self._clock, passed)
                 else:
-                    track.stay_in(part.box, passed)
+                    track.stay_in(each.box, passed)
                 builder.extend(track.event, frame, [_in_whole_pixels(track.box)], share if alone else 0.0)
         # an event goes on for `padding` seconds after the object was last seen, so it ends only then
-        return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
+        return self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
+
+    def _advance(self, time: float) -> float:
+        """Take the time of the next frame; return the seconds for which objects have moved."""
+        timeline = self._builder.timeline
+        before, is_first = timeline.time, timeline.count == 0
+        self._builder.advance_to(time)
+        passed = 0.0 if is_first else timeline.time - before
+        # Time stamps that are off the declared rate by less than half a frame are taken for jitter.
+        if abs(passed - timeline.step) < timeline.step / 2:
+            passed = timeline.step
+        self._clock += passed
+        self._longer = max(1.0, passed / timeline.step)
+        return passed
 
     def end(self) -> list[MotionEvent]:
         """End all events, those of objects in sight (`_tracks`) too; return those that are not too short."""
@@ -200,7 +213,9 @@ class ObjectFinder:
         distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
         sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
         colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
-        distance *= np.array([[track.weight] for track in tracks])  # less of objects that were hidden in a part
+        distance *= (
+            np.array([[track.weight] for track in tracks]) / self._longer
+        )  # less of objects that were hidden in a part
         cost = np.minimum(distance + SIZE_COST * np.abs(sizes) + COLOUR_COST * colours, REACH)
         pairs = dict(zip(*(found.tolist() for found in linear_sum_assignment(cost)), strict=True))
         alone = {row: column for row, column in pairs.items() if cost[row, column] < REACH}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.apps.report import Report
 from visionnmf.io import is_live, output_folder, together, write_image
+from visionnmf.io.video.timeline import Timeline
 
 from .frame_arrays import FrameArray, check_model_size, within
 from .model.estimator import BackgroundModel
@@ -23,7 +24,7 @@ from .model.mask import median_mask
 from .reports import MaskCounts, MaskStatistics, batch_lines
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Timeline, counted, expected_frames, file_of, open_clip, recorded, timed, true_masks
+from .sources import expected_frames, file_of, open_clip, recorded, true_masks
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -56,15 +57,10 @@ class Job:
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
-        """Return the writer of the results; videos have an even rate if the `timeline` says that frames have.
-
-        Without one, for a live source, each frame is shown at its own time. The timeline has been given just one of
-        `every` frames.
-        """
+        """Return the writer of the results; without a `timeline`, of a live source, videos keep each frame's time."""
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
-        # the last argument is the time from one frame to the next, in seconds, after which an event has ended
-        return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
+        return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
 
 
 def process_video(
@@ -152,11 +148,7 @@ def process_video(
 
 
 def _separate(job: Job, progress: Progress | None) -> Report:
-    """Separate the foreground of a video in two passes, learning (unless `job` names a model) and masking.
-
-    The outputs are written all or none. Returns the report. `timeline` has the times of the frames from the first pass,
-    and `counts` the pixels of the masks. The baseline, for comparison, is the mask of the temporal median.
-    """
+    """Separate the foreground of a video in two passes, learning (or reading, for a model) and masking."""
     began = time.perf_counter()
     model = _prepared_model(job.model)
     clip = open_clip(job.source, job.video)
@@ -173,15 +165,14 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
         counts = MaskCounts(true_masks(job.source, clip, job.video))
-        with job.writer(files, clip, timeline) as writer:
-            times: deque[float] = deque()  # of the frames that are worked on
-            frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
-            with closing(model.apply(frames)) as parts:
-                for part in parts:
-                    baseline = median_mask(part.frame, model.temporal_median_)
-                    inside = within(part, region)
-                    counts.add(inside, baseline if region is None else baseline & region)
-                    writer.write(inside, times.popleft())
+        with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
+            for whole in parts:
+                baseline = median_mask(whole.frame, model.temporal_median_)
+                part = within(whole, region)
+                counts.add(part, baseline if region is None else baseline & region)
+                writer.write(part)
+                if progress is not None:
+                    progress("masking", counts.frames, timeline.count)
         written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
@@ -212,16 +203,23 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
-    """Learn the background unless a model is used again; return the times of the frames in either case."""
-    # They are known only after all frames were read once: `timed` gives `timeline` the time of each frame that passes,
-    # and `counted` reports it to `progress`.
-    timeline = Timeline(clip.frame_rate / job.video.every)
+    """Learn the background unless a model is used again; return the timeline of the frames in either case."""
+    timeline = Timeline(float(job.video.every / clip.frame_rate))
     stage = "learning" if job.model.reuse is None else "reading"
-    frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
+    total = expected_frames(clip, job.video)
+
+    def pictures() -> Iterator[FrameArray]:
+        """Yield the pictures, once their times are noted."""
+        for frame in clip.timed():
+            timeline.add(frame.time)
+            yield frame.picture
+            if progress is not None:
+                progress(stage, timeline.count, total)
+
     if job.model.reuse is None:
-        model.fit(frames)
+        model.fit(pictures())
     else:
-        for _ in frames:
+        for _ in pictures():
             pass
     return timeline
 
@@ -261,8 +259,7 @@ def _notes(n_frames: int, masks: MaskStatistics, clip: Clip) -> list[str]:
         notes.append("there is only one frame, from which nothing can be separated")
     elif masks.foreground_share > DOUBTFUL_SHARE:
         notes.append(f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    if not clip.truncated:  # the note on what is cut off is the figure `problem`
-        notes += clip.notes
+    notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
     if clip.has_sound:
         notes.append(NO_SOUND)
     return notes

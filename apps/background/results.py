@@ -208,16 +208,14 @@ class VideoEncoders:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, part: Separated, time: float) -> None:
-        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
-        # Times in the videos count from the first frame, `_start`, and are needed only if they vary (`_varies`).
-        # `_give` has for each kind of video the function that queues a picture.
-        self._start = time if self._start is None else self._start
-        shown_at = time - self._start if self._varies else None
+    def write(self, part: Separated) -> None:
+        """Hand one frame to the encoders; wait while they are too far behind."""
+        self._start = part.time if self._start is None else self._start
+        shown_at = part.time - self._start if self._varies else None
         for kind, give in self._give.items():
-            give(self._picture(kind, part, time), shown_at)
+            give(self._picture(kind, part), shown_at)
 
-    def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
+    def _picture(self, kind: str, part: Separated) -> FrameArray:
         """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
         # Side by side, each has the size `_panel` (width, height). `_alpha` is the share of colour in an overlay.
         if kind == "overlay":
@@ -227,7 +225,7 @@ class VideoEncoders:
         panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
         if panels[0].shape[1::-1] != self._panel:
             panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
-        words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
+        words = (f"frame {part.index}, {time_code(part.time)}", "background", "foreground")
         return np.hstack([captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)])
 
 
@@ -316,24 +314,19 @@ class ResultWriter:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
-        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
-
-        `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events, and `events`
-        is None if these are not wanted. `_finder` returns events that have ended, of which `_event_table` makes rows.
-        `_files` has paths, None for results that are not wanted.
-        """
-        self._videos.write(part, time)
+    def write(self, part: Separated) -> list[dict[str, Any]]:
+        """Write the next frame; return the rows of the events that have ended by then."""
+        self._videos.write(part)
         if self._files.masks is not None:
             self._files.masks.write(part)
         if self._files.coco is not None:
-            self._add_annotations(part, time)
+            self._add_annotations(part)
         if not self._has_rows:
             return []
-        row = self._frame_row(part, time, self._settings.min_area)
+        row = self._frame_row(part, self._settings.min_area)
         if self._files.frame_table is not None:
             self._add_row(row)
-        ended = [] if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
+        ended = [] if self.events is None else self._finder.add(part, row["boxes"])
         return [self._event_table.add(event) for event in ended]
 
     def end_events(self) -> list[dict[str, Any]]:

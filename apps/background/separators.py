@@ -21,7 +21,7 @@ from visionnmf.engine.solvers import rri
 from visionnmf.exceptions import ParameterError
 
 from . import tuning
-from .frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
+from .frame_arrays import Floats, FrameArray, FrameSample, Separated, timed_frames
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
 
@@ -85,13 +85,13 @@ class Sampled(ABC):
         self.background_ = self._learn(learnt)
         return self
 
-    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+    def apply(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Separate frames of the shape that `fit` has seen, one by one, by the function that `_separator` returns."""
         if not hasattr(self, "background_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first; call fit")
         separate = self._separator()
-        for index, frame in enumerate(as_frames(frames, self._shape)):
-            yield Separated(index, frame.copy(), *separate(frame))
+        for index, (frame, time, is_doubtful) in enumerate(timed_frames(frames, self._shape)):
+            yield Separated(index, frame.copy(), *separate(frame), time, is_doubtful)
 
     @abstractmethod
     def _learn(self, frames: FrameArray) -> FrameArray:

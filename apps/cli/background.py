@@ -86,7 +86,7 @@ def command(
         (("alpha",), "--overlay", outputs.overlay),
         (("min_length", "padding"), "--events", outputs.finds_events),
         (("min_area",), "--events, --coco or --frame-table", boxes),
-        (("state", "background_every", "forgetting", "warm_up"), "--live", work.live),
+        (("state", "forgetting", "warm_up"), "--live", work.live),
     ):
         for name in names:
             if name in given and not wanted:
@@ -141,9 +141,9 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
 
-    def print_frame(part: Any, at: float) -> None:
+    def print_frame(part: Any) -> None:
         """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
-        echo(json.dumps(frame_row(part, at, options["events"].min_area)))
+        echo(json.dumps(frame_row(part, options["events"].min_area)))
 
     def print_event(event: dict[str, Any]) -> None:
         """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""

@@ -1,7 +1,7 @@
-from .cleaning import Decomposition as Decomposition
 from .clustering import cluster as cluster, cluster_faces as cluster_faces
 from .identification import identify as identify
 from .identities import Identity as Identity
+from .images import Decomposition as Decomposition
 from .recognizer import FaceRecognizer as FaceRecognizer
 from .settings import (
     FaceClustering as FaceClustering,

@@ -25,12 +25,12 @@ from visionnmf.io import check_outputs, output_folder, read_image, stem_of, take
 
 from .figures import residual_picture
 from .identities import Identity
-from .likeness import UNLIKE_IN_WORDS
 from .reading import ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
+UNLIKE_IN_WORDS = "unlike the training images, probably not a face"
 NOT_AS_NOISY = "not as noisy as the training images: "
 RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
 PART_OF_PICTURE = (

@@ -87,8 +87,7 @@ def open_faces(
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
     """Read an image, or up to `most` faces on it, largest first, scaled to `shape` and `white` of a model.
 
-    `shape` is (height, width), and `most` None means all faces. Without `detect` the whole image is one face. An array
-    is taken as it is.
+    With `most` None all faces are read. Without `detect` the whole image is one face. An array is taken as it is.
     """
     if isinstance(source, np.ndarray):
         if source.shape not in (tuple(shape), (math.prod(shape),)):
@@ -187,5 +186,4 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    # of the first, which is the largest, the pixels without the box
     return read_faces(path)[0][1]

@@ -19,7 +19,7 @@ from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
-from .input_checks import check_images
+from .images import check_images
 from .reading import open_faces
 from .settings import FaceReading, ShadowRemoval
 
@@ -171,10 +171,7 @@ def unshadow(
 
 
 def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
-    """Return the labels of people with more images than dimensions; append a sentence about each other to `skipped`.
-
-    The label 0 is that of images without names; others are positions among the names, if there are any, from 1.
-    """
+    """Return the labels of people with more images than dimensions; append a sentence about each other to `skipped`."""
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
@@ -190,10 +187,7 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
 
 
 def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
-    """Return the path of a PNG file in `out` for each image in `rows`, after its file; suffixes keep names apart.
-
-    ``a.png`` becomes ``a_unshadowed.png``, or, if two files differ in their suffix only, ``a.png_unshadowed.png``.
-    """
+    """Return the path of a PNG file in `out` for each image in `rows`, after its file; suffixes keep names apart."""
     names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

@@ -22,11 +22,11 @@ from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, together, write_image
 from visionnmf.io.inputs import check_is_path
 
-from .calibration import CONFIDENCE, UNKNOWN_LEAST
+from .distances import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .input_checks import EMPTY, FEW, SHARED, empty_images, shared_images
+from .images import COPIES, EMPTY, SHARED, empty_images, shared_images
 from .reading import as_rows, open_faces
-from .recognizer import FaceRecognizer
+from .recognizer import FEW, FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 
@@ -74,7 +74,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
-    # Known people are rejected less often than cross-validation says, so only the upper end of the interval is given.
+    # Only the upper end is given of the share of known people: parts of the images recognise them less well than all.
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
     if recognizer.threshold_ == 0:  # the value if nothing could be judged: no distance is that small
         return (
@@ -90,9 +90,9 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     if not math.isnan(rejected):
         known = f"{rejected:.1%} of known people are rejected (at most {rejected_most:.0%})"
     return (
-        f"{threshold}: {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} with {CONFIDENCE:.0%} "
-        f"confidence), {known}. Cross-validation tells this for new images that are as noisy as these; more people "
-        "make it surer"
+        f"{threshold}: of new images taken like these, {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} "
+        f"with {CONFIDENCE:.0%} confidence), {known}; of images of another day, pose or light many more may be. More "
+        "people make it surer"
     )
 
 
@@ -165,10 +165,11 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        # the notes name the files of empty and shared images, and the summary speaks of few people
-        for message in (EMPTY, FEW, SHARED):
+        # the notes name the files of copies, empty and shared images, and the summary speaks of few people
+        for message in (COPIES, EMPTY, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
+    notes += _copied_images(faces, recognizer)
     trained = FaceModel(recognizer, reading.detect)
     with together():  # all files get their names together, or none
         if pictures is not None:
@@ -217,6 +218,19 @@ def _shared_images(faces: Faces) -> list[str]:
     one, other = (faces.files[number] if faces.files else f"image {number}" for number in shared[0])
     more = f", and so are {len(shared) - 1} further images" if len(shared) > 1 else ""
     return [f"{one} and {other} are the same image of two people{more}; remove it from one of them"]
+
+
+def _copied_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
+    """Return a sentence if images are copies of others of the same person, which names one of them."""
+    copies = recognizer.copies_
+    if not len(copies):
+        return []
+    first = faces.files[copies[0]] if faces.files else f"image {copies[0]}"
+    more = f", and so are {len(copies) - 1} further images" if len(copies) > 1 else ""
+    return [
+        f"{first} is a copy of another image of the same person{more}; copies count as one image for the threshold and "
+        "its error rates"
+    ]
 
 
 def add_person(

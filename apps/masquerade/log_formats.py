@@ -303,17 +303,15 @@ class _FishReader:
     def __call__(self, line: str) -> _Found | None:
         """Keep a command until its time comes."""
         if match := _FISH.match(line):
-            before, self.command = self.command, _FISH_ESCAPE.sub(_unescaped, line[match.end() :])
+            before, self.command = (
+                self.command,
+                _FISH_ESCAPE.sub(lambda found: ";" if found[1] == "n" else "\\", line[match.end() :]),
+            )
             return _Found(before) if before else None
         if (match := _FISH_TIME.match(line)) and self.command:
             command, self.command = self.command, ""
             return _Found(command, time=float(match[1]))
         return None
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    """Return what an escape of fish stands for: a backslash, or the end of a command before the next line."""
-    return ";" if found[1] == "n" else "\\"
 
 
 def _read_numbered(line: str) -> _Found | None:

@@ -166,17 +166,14 @@ class ViewClassifier:
         """Return codes and the views that `pattern` marks side by side, of unit norm."""
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
-        codes = signed_roots(codes, self._gram()) if self.roots else codes
+        if self.roots:
+            # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
+            H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
+            codes = signed_roots(codes, H @ H.T)
         given = own[:, columns] / self._view_size
         if scaling.square_roots and given.size:
             given = np.sqrt(np.float32(sum(pattern))) * normalize(signed_roots(given))
         return normalize(np.hstack([normalize(codes), given]))
-
-    def _gram(self) -> Array:
-        """Return the inner products (n_components, n_components) of the components in the scaled views."""
-        # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
-        H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
-        return np.asarray(H @ H.T)
 
     def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
         """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones."""

@@ -370,8 +370,10 @@ def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
     """Draw which view uses which component to a PNG file."""
+    from visionnmf.plotting import ViewUsageDisplay
+
     figure = new_figure(8, max(2.4, 1 + 0.4 * len(model.views_)))
-    model.plot_view_usage(figure.subplots())
+    ViewUsageDisplay.from_estimator(model, figure.subplots())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         save_figure(figure, path, force=force)

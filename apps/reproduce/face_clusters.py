@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from visionnmf import NMF
-from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.clustering import whitened_codes
+from visionnmf.apps.faces.images import flat_blocks
 from visionnmf.datasets import Faces, corrupt
 from visionnmf.metrics import clustering_accuracy, clustering_information
 

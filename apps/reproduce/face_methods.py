@@ -14,8 +14,8 @@
 "pca"                       eigenfaces (Turk and Pentland 1991)
 "recognizer"                :class:`FaceRecognizer` with its defaults; this and the next have no rank
 "recognizer-seeing-all"     "recognizer" with ``missing="none"``: it searches for no blocks
-"recognizer-nearest"        "recognizer" with ``rule="whitened"`` and 150 components: the nearest code
-"raw", "lda", "crc"         as in :mod:`visionnmf.apps.evaluate.faces`
+"recognizer-nearest"        "whitened" of :mod:`visionnmf.apps.evaluate.faces`
+"raw", "lda", "crc"         as there
 ==========================  ============================================================================================
 
 Factorisations classify by four rules: "pseudo-inverse" (MahNMF, Algorithm 4) compares projections by their Euclidean
@@ -44,12 +44,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from visionnmf import NMF
 from visionnmf.apps.evaluate import faces as application
-from visionnmf.apps.evaluate.faces import FaceSplit, make_split
+from visionnmf.apps.evaluate.faces import WHITENING, FaceSplit, Nearest, make_split
 from visionnmf.apps.evaluate.settings import FaceConditions
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.classifiers import Nearest
-from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
-from visionnmf.apps.faces.comparison import WHITENING
+from visionnmf.apps.faces.images import flat_background, missing_pixels
 from visionnmf.apps.runner import run_jobs, settings_key
 from visionnmf.datasets import Faces
 
@@ -327,10 +325,10 @@ def _sklearn_nmf(loss: str, solver: str, n_components: int, random_state: int, i
     )
 
 
-def recognizer_distances(split: FaceSplit, **parameters: Any) -> Callable[[Array], Array]:
-    """Fit a :class:`FaceRecognizer` with these parameters; return its function from images to distances from people."""
-    recognizer = FaceRecognizer(image_shape=split.image_shape, calibrate=False, random_state=split.seed, **parameters)
-    return recognizer.fit(split.train, split.people).distances
+def _seeing_all(split: FaceSplit) -> Callable[[Array], Array]:
+    """Fit a :class:`FaceRecognizer` that searches for no blocks; return its distances."""
+    options: dict[str, Any] = {"image_shape": split.image_shape, "calibrate": False, "random_state": split.seed}
+    return FaceRecognizer(missing="none", **options).fit(split.train, split.people).distances
 
 
 def _of_application(name: str, split: FaceSplit) -> Callable[[Array], Array]:
@@ -353,8 +351,8 @@ ALL_METHODS: dict[str, FaceMethod] = {
     "sklearn-frobenius": Factorisation(partial(_sklearn_nmf, "frobenius", "cd")),
     "sklearn-kullback-leibler": Factorisation(partial(_sklearn_nmf, "kullback-leibler", "mu")),
     "pca": Factorisation(_make_pca),
-    "recognizer-seeing-all": DirectMethod(partial(recognizer_distances, missing="none")),
-    "recognizer-nearest": DirectMethod(partial(recognizer_distances, rule="whitened", n_components=150)),
+    "recognizer-seeing-all": DirectMethod(_seeing_all),
+    "recognizer-nearest": DirectMethod(partial(_of_application, "whitened")),
     **{name: DirectMethod(partial(_of_application, name)) for name in ("recognizer", "raw", "lda", "crc")},
 }
 

@@ -102,18 +102,13 @@ def filter_responses(lightness: Floats) -> Floats:
     return responses
 
 
-def assign_textons(responses: Floats, centres: Floats) -> NDArray[np.int64]:
-    """Return the number of the texton, a row of `centres` (n_textons, 10), nearest to the responses of each pixel."""
-    scores = responses.reshape(-1, responses.shape[2]) @ centres.T
-    scores -= np.einsum("ij,ij->i", centres, centres) / 2
-    return np.asarray(scores.argmax(axis=1).reshape(responses.shape[:2]), np.int64)
-
-
 def find_cues(image: Floats, textons: Floats) -> Cues:
     """Compute the cues of an sRGB picture (height, width, 3) in [0, 1] with the centres of textons (n_textons, 10)."""
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
-    nearest = assign_textons(filter_responses(L), textons)
+    # the nearest centre c of the responses r has the largest r . c - |c|^2 / 2
+    fits = filter_responses(L).reshape(-1, textons.shape[1]) @ textons.T - np.einsum("ij,ij->i", textons, textons) / 2
+    nearest = np.asarray(fits.argmax(axis=1).reshape(L.shape), np.int64)
     # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins, marks of textons
     channels: dict[str, Iterable[Floats]] = {
         "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
@@ -126,7 +121,10 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
         _write_tensors(name, planes, tensors)
     energy = np.zeros(lab.shape[:2], np.float32)
     for cue, weight in ENERGY.items():
-        energy += np.float32(weight) * _largest_strength(tensors[CUES.index(cue)])
+        xx, yy, xy = tensors[CUES.index(cue)]
+        half = (xx - yy) / 2
+        # the root of the larger eigenvalue
+        energy += np.float32(weight) * np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
     return Cues(lab, tensors, energy, nearest)
 
 
@@ -164,13 +162,6 @@ def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float |
     cv2.accumulateSquare(x, total[0])
     cv2.accumulateSquare(y, total[1])
     cv2.accumulateProduct(x, y, total[2])
-
-
-def _largest_strength(tensor: Floats) -> Floats:
-    """Return the root of the larger eigenvalue of a tensor (3, height, width: xx, yy and xy), pixel by pixel."""
-    xx, yy, xy = tensor
-    half = (xx - yy) / 2
-    return np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
 
 
 def _gradient(plane: Floats, scale: float) -> tuple[Floats, Floats]:

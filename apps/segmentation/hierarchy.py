@@ -74,14 +74,6 @@ class Hierarchy:
         # -1, outside a mask, is counted first and left out
         return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
 
-    @cached_property
-    def first_pixels(self) -> NDArray[np.int64]:
-        """Where each region begins, in reading order: ndarray of int64 [shape=(n,)], flat indices into `labels`."""
-        first = np.full(self.n_regions + 1, self.labels.size)  # the last entry is for the label -1, outside a mask
-        # written from the last pixel to the first, so that the first pixel of each region stays
-        first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]
-        return first[:-1]
-
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
         """Return the segment of each region.
 

@@ -100,7 +100,7 @@ def process_image(
     image = io.read_image(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
     result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
-    markers = []
+    markers: list[dict[str, Any]] = []
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
@@ -239,7 +239,8 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     background = counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
-    drawn = np.stack([names >> 32, names >> 16, names], axis=1)[np.arange(len(names)) != background] & 0xFFFF
+    codes = np.delete(names.astype(np.int64), background)
+    drawn = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
     colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
     different = len(np.unique(colours, axis=0)) == len(colours)
     return DrawnMarkers(

@@ -93,7 +93,12 @@ def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
         covered += float(table.sum(axis=0) @ np.asarray((table / union).max(axis=0), np.float64))
     return SegmentationScores(
         pri=float(np.mean([_rand_index(table) for table in tables])),
-        voi=float(np.mean([_variation(table) for table in tables])),
+        # H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16
+        voi=float(
+            np.mean(
+                [max(0.0, 2 * _entropy(t) - _entropy(t.sum(axis=1)) - _entropy(t.sum(axis=0))) for t in tables],
+            )
+        ),
         covering=covered / sum(int(table.sum()) for table in tables),
     )
 
@@ -112,12 +117,6 @@ def _pairs(counts: NDArray[Any]) -> float:
     """Return the number of unordered pairs of pixels that lie in the same cell, given the pixels of each cell."""
     counts = counts.astype(np.float64)  # the squares of large images do not fit into int64
     return float((counts * (counts - 1)).sum() / 2)
-
-
-def _variation(table: NDArray[Any]) -> float:
-    """Return the variation of information of two label maps in bits, from their contingency table."""
-    # H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16
-    return max(0.0, 2 * _entropy(table) - _entropy(table.sum(axis=1)) - _entropy(table.sum(axis=0)))
 
 
 def _entropy(counts: NDArray[Any]) -> float:

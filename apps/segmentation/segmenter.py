@@ -194,6 +194,13 @@ class SegmentationResult:
         """
         return overlay(self.image, self.labels, self.colours)
 
+    def _repr_html_(self) -> str:
+        """Show the overlay and the figures, in notebooks."""
+        from visionnmf._html import table, thumbnail
+
+        figures = {"segments": len(self.sizes), "scale": self.scale, "seconds": self.seconds}
+        return thumbnail(self.overlay(), "segments") + table(figures)
+
 
 def segment(
     image: ArrayLike,
@@ -356,13 +363,8 @@ def _factorise(
     inside = hierarchy.labels >= 0
     part = np.empty(len(sizes), np.int64)
     part[labels[inside]] = cut[hierarchy.labels[inside]]
-    return labels, sizes, _of_pixels(codes[part], hierarchy)
-
-
-def _of_pixels(codes: NDArray[np.float32], hierarchy: Hierarchy) -> NDArray[np.float32]:
-    """Return memberships of pixels (n, height, width) from those of regions (n, n_regions); 0 outside a mask."""
     # labels are -1 outside the mask, which takes the last column, the zeros that are appended here
-    return np.pad(codes, ((0, 0), (0, 1)))[:, hierarchy.labels]
+    return labels, sizes, np.pad(codes[part], ((0, 0), (0, 1)))[:, hierarchy.labels]
 
 
 def _number_by_size(
@@ -370,10 +372,11 @@ def _number_by_size(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the label map and the sizes of segments, numbered from the largest, 0, to the smallest."""
     sizes = np.bincount(cut, hierarchy.sizes).astype(np.int64)
-    first = np.full(len(sizes), hierarchy.labels.size)  # the first pixel of each segment
-    np.minimum.at(first, cut, hierarchy.first_pixels)
+    first = np.full(len(sizes) + 1, hierarchy.labels.size)  # the first pixel of each segment; the last is outside
+    # written from the last pixel to the first, so that the first pixel stays
+    first[np.append(cut, -1)[hierarchy.labels.ravel()[::-1]]] = np.arange(hierarchy.labels.size)[::-1]
     # the last key is the main one: the named segments in their order, then all others, for which it is the same number
-    order = np.lexsort((first, -sizes, np.minimum(np.arange(len(sizes)), n_named)))
+    order = np.lexsort((first[:-1], -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     masked = int(sizes.sum()) < hierarchy.labels.size  # pixels outside a mask are in no segment
     names = np.full(len(sizes) + 1, OUTSIDE, np.uint16)  # label -1 takes the last name
     names[order] = np.arange(len(order))

@@ -14,8 +14,6 @@ from sklearn.utils import check_random_state
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
 from visionnmf.models import rank as module
-from visionnmf.models.multiview.view_measures import plot_usage
-from visionnmf.models.rank import RankSelection
 
 pytestmark = pytest.mark.filterwarnings("ignore:select_rank proposes")  # where few ranks are tried
 
@@ -140,32 +138,6 @@ def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
     with pytest.warns(ConvergenceWarning, match="6 of 6 fits of select_rank stopped before they had conv") as caught:
         select_rank(X, [1, 2], estimator=NMF(loss="frobenius", max_iter=1, tol=1e-12), random_state=0)
     assert sum(issubclass(each.category, ConvergenceWarning) for each in caught) == 1
-
-
-@pytest.mark.slow
-def test_the_plot_shows_ranks_scores_and_choice():
-    pytest.importorskip("matplotlib").use("Agg")
-    scores = np.array([[3.0, 4.0], [1.0, 1.5], [2.0, 2.0]])
-    found = RankSelection(3, np.array([2, 3, 5]), scores)
-    ax = found.plot()
-    lines = ax.get_lines()
-    np.testing.assert_array_equal(lines[0].get_xydata(), [[2, 3], [3, 1], [5, 2]])
-    np.testing.assert_array_equal(lines[2].get_ydata(), scores.mean(axis=1))
-    assert "proposed: 3" in [text.get_text() for text in ax.get_legend().get_texts()]
-    assert found.plot(ax) is ax
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
-def test_without_matplotlib_plots_say_what_to_install(monkeypatch):
-    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
-    for plot in (
-        RankSelection(1, np.array([1]), np.ones((1, 1))).plot,
-        lambda: plot_usage(np.ones((1, 1)), ["a"]),
-    ):
-        with pytest.raises(ParameterError, match=r"matplotlib must be .*; `sh setup.sh plots` installs it"):
-            plot()
 
 
 @pytest.mark.parametrize(

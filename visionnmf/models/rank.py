@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, check_count, plot_axes
+from visionnmf._checks import brief, check_callable, check_count
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -51,24 +51,6 @@ class RankSelection:
     scores: NDArray[np.float64]
 
     __repr__ = brief
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each rank, the scores of the splits, and the proposed rank into matplotlib axes.
-
-        Without `ax` a new figure is made. Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        ax = plot_axes(ax)
-        ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
-        ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
-        ax.axvline(self.n_components, linestyle="--", color="0.4", label=f"proposed: {self.n_components}")
-        ax.set_xlabel("rank (number of components)")
-        ax.set_ylabel("mean loss of a held-out entry")
-        ax.legend()
-        return ax
 
 
 def select_rank(

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,18 +37,19 @@ from visionnmf.apps.background.frame_arrays import (
     FrameArray,
     FrameSample,
     Separated,
-    as_frames,
     check_frame_shape,
     enlarged,
     enlargement_of,
     reduced,
     reduced_mask,
     temporal_median,
+    timed_frames,
     to_uint8,
 )
 from visionnmf.apps.background.kernels import show_background
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
+from visionnmf.io.video.timeline import TimedFrame
 
 from .camera_shake import shifted
 from .learning import LearntBackground, find_codes, learn_background, with_median
@@ -186,7 +188,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         self.temporal_median_ = learnt.median.reshape(self.frame_shape_)
         self.background_ = reduced(background.reshape(shape), times)
 
-    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+    def apply(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Separate frames into background and foreground, each frame independently of the others.
 
         Threads work on a few frames ahead of the one that is delivered. Memory does not grow with their number.
@@ -194,7 +196,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray
-            Frames of the kinds that `fit` takes, and of the shape that it has seen; or a single one.
+            Frames of the kinds that `fit` takes, and of the shape that it has seen; or a single one. They may come with
+            their times, as from :meth:`.VideoReader.timed`.
 
         Yields
         ------
@@ -216,9 +219,10 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self._learnt.noise_scale.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
-                for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
+                for index, frame in enumerate(timed_frames(frames, self.frame_shape_)):
                     # copied, because a caller may use one buffer for all frames
-                    pending.append(pool.submit(self._separate, index, frame.copy()))
+                    copy = frame._replace(picture=frame.picture.copy())
+                    pending.append(pool.submit(self._separate, index, copy))
                     if len(pending) > ahead:
                         yield pending.popleft().result()
                 while pending:
@@ -227,12 +231,9 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
                 for future in pending:
                     future.cancel()
 
-    def _separate(self, index: int, frame: FrameArray) -> Separated:
-        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen.
-
-        `index` is the position of the frame among those that `apply` got. `_learnt` has the components `H`
-        (n_components, n_pixels, channels) and the pixels that determine codes, `chosen`; `_decision` makes the mask.
-        """
+    def _separate(self, index: int, timed: TimedFrame) -> Separated:
+        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen."""
+        frame, time, is_doubtful = timed
         registration = self._learnt.registration  # None if the camera stands still
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
         registered = shifted(frame, shift) if registration is not None else frame
@@ -250,7 +251,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         if registration is not None:
             back = -shift[0], -shift[1]
             shown, mask = shifted(shown, back), shifted(mask, back, mask=True)
-        return Separated(index, frame, shown, mask)
+        return Separated(index, frame, shown, mask, time, is_doubtful)
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

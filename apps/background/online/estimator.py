@@ -23,7 +23,7 @@ approximation, one step a frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from numbers import Real
 from typing import Any
 
@@ -40,13 +40,13 @@ from visionnmf.apps.background.frame_arrays import (
     FrameArray,
     FrameSample,
     Separated,
-    as_frames,
     check_frame_shape,
     enlarged,
     enlargement,
     enlargement_of,
     reduced,
     reduced_mask,
+    timed_frames,
 )
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
@@ -54,6 +54,7 @@ from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
+from visionnmf.io.video.timeline import TimedFrame
 
 from .kernels import OnlineScene, OnlineSteps, update_rows
 
@@ -147,13 +148,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         first. `time` is when it is shown, in seconds, by default ``1 / frame_rate`` after the previous one. Raises
         ParameterError for another kind or shape, and for a time that is not later.
         """
-        for _ in self._take(frame, time):
+        for _ in self._take(TimedFrame(frame, math.nan), time):
             pass
         return self
 
-    def follow(
-        self, frames: Iterable[FrameArray], *, time: Callable[[], float] | None = None
-    ) -> Generator[Separated, None, None]:
+    def follow(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Mask frames as they come, and learn from them.
 
         Nothing is yielded during the warm-up; at its end all frames of the warm-up are.
@@ -161,9 +160,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray
-            Frames as :meth:`partial_fit` takes them.
-        time : callable, optional
-            Returns when the latest frame is shown, for example ``lambda: reader.time``.
+            Frames as :meth:`partial_fit` takes them, or with their times, as :meth:`.VideoReader.timed` yields them.
 
         Yields
         ------
@@ -176,8 +173,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             If a parameter is out of its range, a frame is of another kind or shape, or a time is not later than the one
             before.
         """
-        for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
-            yield from self._take(frame, None if time is None else time())
+        for frame in timed_frames(frames, getattr(self, "frame_shape_", None)):
+            yield from self._take(frame, None if math.isnan(frame.time) else frame.time)
         if getattr(self, "_held", None):  # the frames ended during the warm-up, in which they are only held
             yield from self._end_warm_up()
 
@@ -255,25 +252,23 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if self._registration is not None:  # what frames are registered to, because the camera shakes
             check_type(self._registration, "_registration", Registration).check("_registration", self.frame_shape_)
 
-    def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
-        """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all.
-
-        It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory. During it frames
-        are only held, in `_held` with the seconds since the frame before. `time` is as for `partial_fit`.
-        """
+    def _take(self, timed: TimedFrame, time: float | None) -> Generator[Separated, None, None]:
+        """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all."""
         self._check_parameters()  # each time, because they may have been set since
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
-            self._held: list[tuple[FrameArray, float]] = []
-        # copied, because a caller may use one buffer for all frames
-        (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "frame_shape_", None)))
+            # of the warm-up, which ends early if frames are too many or too large; and the seconds since the one before
+            self._held: list[tuple[TimedFrame, float]] = []
+        (timed,) = timed_frames([timed], getattr(self, "frame_shape_", None))
+        frame = timed.picture.copy()  # because a caller may use one buffer for all frames
         seconds = self._advance(time)
+        timed = timed._replace(picture=frame)
         if hasattr(self, "_scene"):
-            yield self._track(self.n_frames_seen_ - 1, frame, seconds)
+            yield self._track(self.n_frames_seen_ - 1, timed, seconds)
             return
         online = tuning.TUNING.online
         self.frame_shape_ = frame.shape
-        self._held.append((frame, seconds))
+        self._held.append((timed, seconds))
         self.background_, self.mask_ = frame, np.zeros(frame.shape[:2], np.uint8)
         held = len(self._held)
         enough = sum(seconds for _, seconds in self._held) >= self.warm_up - 1e-9
@@ -301,7 +296,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         # `_held` has each of these frames with the seconds since the frame before it.
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
-            sample.add(frame)
+            sample.add(frame.picture)
         with one_blas_thread():
             learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
@@ -311,8 +306,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         support = np.zeros(len(scene), np.float32)
         times = enlargement_of(learnt.noise_scale, self.frame_shape_)
         for seen in sample.taken()[0]:  # the frames, without their positions
-            frame = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
-            explained = (np.abs(frame - scene) < near).all(axis=1)
+            large = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
+            explained = (np.abs(large - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         shape = learnt.noise_scale.shape
         self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
@@ -322,10 +317,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         for index, (frame, seconds) in enumerate(held, first):
             yield self._track(index, frame, seconds)
 
-    def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
+    def _track(self, index: int, timed: TimedFrame, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
         # `_registration` measures the shift of a frame against the scene, and is None if the camera does not shake.
         # `index` is the frame's number, and `seconds` the time since the frame before.
+        frame, time, is_doubtful = timed
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
@@ -333,7 +329,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             self._track_registered(index, shifted(frame, (right, down)), seconds)
             self.background_ = shifted(self.background_, (-right, -down))
             self.mask_ = shifted(self.mask_, (-right, -down), mask=True)
-        return Separated(index, frame, self.background_, self.mask_)
+        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
         """Set background and mask of a registered frame; then update the scene and its alternative in place.

@@ -151,7 +151,7 @@ def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
             paths = {"background": tmp_path / name}
             with VideoEncoders(paths, VideoFormat(width, height, Fraction(5), False), force=False) as encoders:
                 for number in range(8):
-                    encoders.write(part, number / 5)
+                    encoders.write(part)
                     taken.append(number)
         return waited[0]
 

@@ -15,7 +15,7 @@ from visionnmf.apps.faces import (
     FaceIdentification,
     FaceModel,
     FaceRecognizer,
-    calibration,
+    distances,
     identification,
     identify,
     load,
@@ -173,7 +173,7 @@ def test_what_is_left_out_is_said_once(folder, tmp_path):
 
 
 def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "GRID_PIXELS", 64)
+    monkeypatch.setattr(distances, "GRID_PIXELS", 64)
     fast = run("faces", "train", folder, "--model", tmp_path / "m.npz")
     assert (
         "the threshold was set by 64 of the 256 pixels, because the images have little noise; --thorough uses all"

@@ -1,7 +1,5 @@
 """The methods of face recognition that only the papers and the benchmark compare."""
 
-import math
-
 import numpy as np
 import pytest
 from helpers import made_faces
@@ -9,10 +7,8 @@ from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 
-from visionnmf import NMF
 from visionnmf.apps.evaluate import FaceConditions
 from visionnmf.apps.evaluate.faces import make_split
-from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.reproduce import face_methods as ours
 from visionnmf.datasets import Faces
 
@@ -104,14 +100,3 @@ def test_rules_of_classification(faces):
         table.append(expected)
         assert rows[2]["test_error"] == rows[3]["test_error"]
     assert len(set(zip(*table, strict=True))) == 4  # else the rules could not be told apart
-
-
-@pytest.mark.parametrize(("outliers", "rule"), [(math.inf, "pseudo-inverse"), (0, "mixed")])
-def test_a_rule_has_one_name(faces, outliers, rule):
-    """The recognizer projects its gallery: images as they are, as MahNMF's Algorithm 4, or the model's of them."""
-    task = make_split(faces, "salt_and_pepper:0.4", 0, FaceConditions(per_person=4))
-    (row,) = ours.ALL_METHODS["manhattan"].fit(task, 4).score((rule,), task.train)
-    model = NMF(4, nuclear=1.0, max_iter=100, tol=0, random_state=0)
-    recognizer = FaceRecognizer(model, rule="pseudo-inverse", outliers=outliers, missing="none")
-    recognizer.fit(task.train, task.people)
-    assert 100 * recognizer.score(task.tests["clean"], task.answers) == pytest.approx(row["accuracy"])

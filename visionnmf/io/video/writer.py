@@ -18,8 +18,7 @@ from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.outputs import output_file
 
-from .container import CODEC_THREADS
-from .decoding import CODEC_ERRORS, convert, reason_of
+from .decoding import CODEC_ERRORS, CODEC_THREADS, convert, reason_of
 
 # Units of the times of frames: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}

@@ -49,7 +49,6 @@ from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
 from .view_measures import (
     given_weights,
-    plot_usage,
     sparseness,
     usage,
     view_energies,
@@ -355,18 +354,6 @@ class MultiviewNMF(LinearModel):
         """
         check_is_fitted(self)
         return sparseness(self.components_, self.view_groups_, len(self.views_))
-
-    def plot_view_usage(self, ax: Any = None) -> Any:
-        """Draw which view uses which component into matplotlib axes; without `ax` into a new figure.
-
-        Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        check_is_fitted(self)
-        return plot_usage(self.view_usage_, self.views_.tolist(), ax)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""

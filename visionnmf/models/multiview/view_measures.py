@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from visionnmf._checks import check_number, plot_axes, shown
+from visionnmf._checks import check_number, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.exceptions import ParameterError
@@ -19,7 +19,7 @@ from visionnmf.exceptions import ParameterError
 from .views import BLOCK, Views, dense
 
 __all__ = [
-    *("given_weights", "noise_views", "plot_usage", "sparseness", "usage", "view_energies", "view_errors"),
+    *("given_weights", "noise_views", "sparseness", "usage", "view_energies", "view_errors"),
     "weights_without_noise",
 ]
 
@@ -178,22 +178,3 @@ def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
             if values.size:
                 found[k], varies = middle(values.astype(np.float64)), varies or bool(np.ptp(values))
     return found if varies else np.zeros_like(found)
-
-
-def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
-    """Draw the share of each component's energy in each view (`usage`), and return the matplotlib axes."""
-    ax = plot_axes(ax)
-    # Components that more views use come first; then they are ordered by their main view and its share.
-    order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
-    # A share of 0 is white, and the smallest share above it is already grey.
-    from matplotlib.colors import LinearSegmentedColormap
-
-    greys = LinearSegmentedColormap.from_list("shares", ["0.88", "black"])
-    picture = ax.imshow(np.ma.masked_equal(shares[order].T, 0), aspect="auto", cmap=greys, vmin=0, vmax=1)
-    ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
-    shown = range(0, len(order), -(-len(order) // MOST_TICKS))  # their numbers, as in `view_usage_`
-    ax.set_xticks(shown, order[shown].tolist())
-    ax.set_xlabel("component, those that more views use first")
-    ax.set_ylabel("view")
-    ax.figure.colorbar(picture, ax=ax, label="share of energy (white: not used)")
-    return ax
