@@ -111,7 +111,7 @@ def test_a_large_sparse_matrix_is_fitted_from_two_starts_that_are_compared(loss,
     exact = NMF(4, loss=loss, random_state=0).fit(X)
     assert exact.objective_history_[-1] < 1e-6 * X.sum()
     X += sp.random_array(shape, density=0.001, rng=rng, data_sampler=lambda size: 10 * rng.pareto(1, size))
-    with pytest.warns(UserWarning, match="objectives that differ by .* sparse X.*increase n_init, or pass X.toarray"):
+    with pytest.warns(UserWarning, match="several starts of a large sparse X.*increase n_init, or pass X.toarray"):
         NMF(12, loss=loss, random_state=0, max_iter=100).fit(X)
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
-from visionnmf.models import rank as module
+from visionnmf.models.hidden_entries import default_ranks, lowest_good_rank
 
 pytestmark = pytest.mark.filterwarnings("ignore:select_rank proposes")  # where few ranks are tried
 
@@ -123,14 +123,14 @@ def test_seeds_callback_and_an_estimator_that_stays_as_it_is(rng):
 )
 def test_the_lowest_rank_as_good_as_the_best_is_chosen(means, expected):
     scores = np.array(means, float)[:, None] + [-0.5, 0.0, 0.5]
-    assert module._choose(scores) == expected
-    assert module._choose(1e-6 * scores + 3) == expected  # outliers add the same to all
+    assert lowest_good_rank(scores) == expected
+    assert lowest_good_rank(1e-6 * scores + 3) == expected  # outliers add the same to all
 
 
 def test_the_ranks_tried_by_default(rng):
     assert select_rank(rng.random((12, 10)), estimator=QUICK, n_splits=1).ranks.tolist() == [1, 2, 3]
     assert select_rank(rng.random((60, 2)), estimator=QUICK, n_splits=1).ranks.tolist() == [1]
-    assert module._ranks(None, (500, 300)).tolist() == list(range(1, 21))
+    assert default_ranks((500, 300)).tolist() == list(range(1, 21))
 
 
 def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):

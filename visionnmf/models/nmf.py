@@ -24,7 +24,7 @@ from visionnmf._checks import (
 )
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import LOSSES, Loss, check_zero_weight
+from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
@@ -55,7 +55,18 @@ from .data_checks import (
     loss_in_use,
     with_sample_weight,
 )
-from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
+from .hidden_entries import (
+    COMPONENTS,
+    FRACTION,
+    ITERATIONS,
+    RANK_SPLITS,
+    SPLITS,
+    Splits,
+    default_ranks,
+    loss_scores,
+    part_of,
+    propose_rank,
+)
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .model_files import FACTORED, check_factored
 from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
@@ -366,7 +377,7 @@ class NMF(WithPenalties, LinearModel):
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
         if self.n_components == choices.AUTO:
-            given, n_components = None, self._chosen_rank(X, weights, problem.loss, W, H)
+            given, n_components = None, self._chosen_rank(problem, W, H)
         else:
             given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
@@ -462,17 +473,19 @@ class NMF(WithPenalties, LinearModel):
         part, weights = part_of(data, entries, self.missing_values == 0, rng)
         return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
 
-    def _chosen_rank(self, X: Any, weights: Any, loss: Loss, W: Any, H: Any) -> int:
-        """Return the number of components with which `loss`, the one in use, predicts hidden entries best."""
+    def _chosen_rank(self, problem: Problem, W: Any, H: Any) -> int:
+        """Return the number of components with which the loss of a problem predicts hidden entries best."""
         if W is not None or H is not None or self.components_init is not None:
             raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
-        from .rank import select_rank
-
-        trial = NMF(**self.get_params(deep=False)).set_params(callback=None, verbose=0, warm_start=False)
+        dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
+        trial = NMF(**self.get_params(deep=False)).set_params(
+            callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0
+        )
         if self.loss == choices.AUTO:
-            trial.set_params(loss=loss.name)
-        rng = check_random_state(check_seed(self.random_state))
-        return select_rank(X, estimator=trial, weights=weights, random_state=rng).n_components
+            trial.set_params(loss=problem.loss.name)
+        weights = np.ones_like(dense.X) if dense.weights is None else dense.weights
+        splits = Splits(RANK_SPLITS, FRACTION, check_random_state(check_seed(self.random_state)))
+        return propose_rank(trial, dense.X, weights, default_ranks(dense.X.shape), splits, stacklevel=6)[0]
 
     def _set_found(self, found: Found) -> None:
         """Set all attributes of a fit, wherever the data lie, from what it `found`."""

@@ -24,7 +24,7 @@ __all__ = ["STARTS", "apart", "dense_if_small", "is_doubtful", "start_from_least
 # Chosen on made data of the seeds 1 to 51; `python benchmarks/convergence.py sparse` has others.
 MOST_ENTRIES = 1 << 26  # of a dense copy, 512 MiB in double precision; ADMM needs as much again
 FEW_ENTRIES = 1 << 22  # up to which a dense fit takes seconds
-SHARE = 0.25  # of stored entries, above which dense data are faster
+SHARE = 0.15  # of stored entries, above which dense data are as fast
 STARTS = 2
 APART = 0.01  # relative difference of objectives
 
@@ -68,7 +68,7 @@ def warn_apart(share: float, stacklevel: int) -> None:
     """Warn if the best two starts of a large sparse `X` ended with different objectives, by the share of the lower."""
     if share > APART and np.isfinite(share):
         warnings.warn(
-            f"NMF found objectives that differ by {share:.0%} from several starts of a large sparse X, so there may be "
-            "a lower one; increase n_init, or pass X.toarray() if the memory allows",
+            f"NMF found a second best objective of {1 + share:.3g} times the best one, from several starts of a large "
+            "sparse X, so there may be a lower one; increase n_init, or pass X.toarray() if the memory allows",
             stacklevel=stacklevel + 1,
         )

@@ -89,7 +89,7 @@ def complete_views(model: NMF, views: Views, scales: Array) -> Views:
     multiplied by its number in `scales` for the fit.
     """
     there = views.observed()  # of shape (n_samples, n_views)
-    if there.all() or (int(model.n_components) or min(views.data.shape)) <= len(views) / CROWDED:
+    if there.all() or (int(model.n_components or 0) or min(views.data.shape)) <= len(views) / CROWDED:
         return views
     small = clone(model).set_params(
         n_components=max(1, len(views) // SHARE), exact_codes=False, measure_optimality=False
