@@ -46,8 +46,8 @@ def nearest_and(
         found.sort(axis=1)  # keeps equal distances in the order of the rows
         distance = np.take_along_axis(D, found, axis=1)
         order = np.argsort(distance, axis=1, kind="stable")
-        nearest_first = (np.take_along_axis(part, order, axis=1) for part in (found, distance))
-        return *nearest_first, function(D[:, some])
+        found, distance = np.take_along_axis(found, order, axis=1), np.take_along_axis(distance, order, axis=1)
+        return found, distance, function(D[:, some])
 
     # an empty block gives empty results their shapes
     found = map_blocks(search, blocks(len(queries), QUERIES) or [(0, 0)])

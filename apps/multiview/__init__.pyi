@@ -4,6 +4,5 @@ from .fitting import (
     impute_views as impute_views,
     transform_views as transform_views,
 )
-from .inputs import read_views as read_views
 from .settings import ViewFit as ViewFit
 from .view_model import Preparation as Preparation, ViewModel as ViewModel, load as load, save as save

@@ -83,7 +83,7 @@ def fit_views(
     Parameters
     ----------
     sources : sequence of str or path
-        See :func:`.read_views`.
+        Files of arrays or tables, or one folder of images, each ``PATH`` or ``NAME=PATH``.
     model : str or Path
         The file to write.
     settings : ViewFit

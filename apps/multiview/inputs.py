@@ -46,37 +46,11 @@ class ViewSet:
 def read_views(
     sources: Sequence[str | Path], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
 ) -> ViewSet:
-    """Read views and match their rows.
+    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, of a table or a folder of images, and match their rows.
 
-    Parameters
-    ----------
-    sources : sequence of str or path
-        Files of arrays or tables or folders of images, each ``PATH`` or ``NAME=PATH``.
-    key : str or None, default=None
-        The column (or array) by which rows are matched. The key of an image in a folder is the name of its file
-        without the extension. A key that ends in the extension of an image is also matched without it, if that leaves
-        no doubt. None matches rows by position.
-    extraction : FeatureExtraction or None, default=None
-        A fitted one for images; None fits one to features of these `kinds`.
-    kinds : sequence of str or None, default=None
-
-    Returns
-    -------
-    ViewSet
-
-    Raises
-    ------
-    ParameterError
-        If `sources` are not a list of paths.
-    MediaError
-        If a file cannot be read, two views have the same name or come from folders, rows do not match, or a view has
-        no key in common with the others.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import read_views
-    >>> type(read_views(["shape.npy", "colour.npy"])).__name__
-    'ViewSet'
+    Rows are matched by the column (or array) `key`, for images the name of the file without the extension, or by
+    position for None. Images need an `extraction`; None fits one to features of these `kinds`. Raises MediaError if a
+    file cannot be read, two views have the same name or come from folders, or rows do not match.
     """
     _check_paths(sources)
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]

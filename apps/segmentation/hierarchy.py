@@ -17,12 +17,21 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief, check_count, check_number
 from visionnmf.exceptions import ParameterError
 
+STRIP = 1024  # rows of a picture that are worked on at once, where all would take much memory
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
 def neighbour_pairs(picture: NDArray[Any]) -> tuple[Pair, Pair]:
     """Return views of each pixel and its right neighbour, then of each pixel and its lower neighbour."""
     return (picture[:, :-1], picture[:, 1:]), (picture[:-1], picture[1:])
+
+
+def count_labels(labels: NDArray[Any], count: int, shift: int = 0) -> NDArray[np.int64]:
+    """Count the pixels with the labels 0 to `count` - 1, to all of which `shift` is added first."""
+    found = np.zeros(count, np.int64)
+    for start in range(0, len(labels), STRIP):  # in strips, because NumPy makes labels 64 bits wide to count them
+        found += np.bincount(labels[start : start + STRIP].ravel() + shift, minlength=count)
+    return found
 
 
 def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
@@ -72,7 +81,7 @@ class Hierarchy:
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
         # -1, outside a mask, is counted first and left out
-        return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
+        return count_labels(self.labels, self.n_regions + 1, shift=1)[1:]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
         """Return the segment of each region.

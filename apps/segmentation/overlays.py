@@ -13,7 +13,7 @@ from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-from .hierarchy import neighbour_pairs
+from .hierarchy import count_labels, neighbour_pairs
 
 OUTSIDE = 65535  # the label of pixels outside a mask
 ALIKE = 50  # two colours are alike if all of red, green and blue differ by less
@@ -68,7 +68,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any], palette: NDArray[np.uint8] |
     step = max(1, thick // 2)  # numbers find their places among every second, third, ... row and column
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):  # a wide black line first, then a narrow white one on it
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
-    counts = np.bincount(index.ravel(), minlength=len(names)) * (names != OUTSIDE)
+    counts = count_labels(index, len(names)) * (names != OUTSIDE)
     for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
         if counts[place]:
             _write_number(tinted, index[::step, ::step] == place, str(names[place]), thick, step)
@@ -81,7 +81,7 @@ def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         names, index = np.unique(labels, return_inverse=True)
         return names, index.reshape(labels.shape)
     # np.unique sorts, which takes ten times as long for a picture of twelve megapixels
-    names = np.flatnonzero(np.bincount(labels.ravel()))
+    names = np.flatnonzero(count_labels(labels, 2**16))
     position = np.zeros(int(names[-1]) + 1, np.uint16)
     position[names] = np.arange(len(names))
     return names, position[labels]

@@ -156,9 +156,10 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
     full = full_range(pixels.dtype)
     # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
-    if min(pixels.shape[:2]) < 5 or np.count_nonzero((pixels <= low) | (pixels >= high)) < LEAST_SHARE * pixels.size:
+    extreme = np.count_nonzero(pixels <= low) + np.count_nonzero(pixels >= high)
+    if min(pixels.shape[:2]) < 5 or extreme < LEAST_SHARE * pixels.size:
         return pixels
-    clean = np.empty_like(pixels, order="C")
+    clean = pixels.copy(order="C")
     n_bad = 0
     for channel in range(3):
         values = np.ascontiguousarray(pixels[..., channel])
@@ -167,10 +168,10 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
         n_bad += int(np.count_nonzero(bad))
         good = (~bad).astype(np.float32)
         # a mean with Gaussian weights over the good values only; the median where there is hardly any near
-        weight = cv2.GaussianBlur(good, (0, 0), 1.0)
-        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0) / np.maximum(weight, 1e-6)
-        mean = np.where(weight > 0.05, mean, median)
-        clean[..., channel] = np.where(bad, mean if pixels.dtype.kind == "f" else np.rint(mean), values)
+        weight = cv2.GaussianBlur(good, (0, 0), 1.0)[bad]
+        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0)[bad] / np.maximum(weight, 1e-6)
+        mean = np.where(weight > 0.05, mean, median[bad])
+        clean[bad, channel] = mean if pixels.dtype.kind == "f" else np.rint(mean)
     return clean if n_bad >= LEAST_SHARE * pixels.size else pixels
 
 

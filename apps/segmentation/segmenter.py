@@ -22,7 +22,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image
 
 from .cues import find_cues
-from .hierarchy import Hierarchy, region_adjacency
+from .hierarchy import STRIP, Hierarchy, region_adjacency
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .overlays import OUTSIDE, colours, overlay, to_eight_bits
 from .pictures import fill_outside, read_picture, remove_blocks, remove_impulses, remove_noise, resize_mask
@@ -374,7 +374,9 @@ def _number_by_size(
     sizes = np.bincount(cut, hierarchy.sizes).astype(np.int64)
     first = np.full(len(sizes) + 1, hierarchy.labels.size)  # the first pixel of each segment; the last is outside
     # written from the last pixel to the first, so that the first pixel stays
-    first[np.append(cut, -1)[hierarchy.labels.ravel()[::-1]]] = np.arange(hierarchy.labels.size)[::-1]
+    for start in reversed(range(0, len(hierarchy.labels), STRIP)):
+        strip = hierarchy.labels[start : start + STRIP].ravel()
+        first[np.append(cut, -1)[strip[::-1]]] = start * hierarchy.labels.shape[1] + np.arange(strip.size)[::-1]
     # the last key is the main one: the named segments in their order, then all others, for which it is the same number
     order = np.lexsort((first[:-1], -sizes, np.minimum(np.arange(len(sizes)), n_named)))
     masked = int(sizes.sum()) < hierarchy.labels.size  # pixels outside a mask are in no segment
@@ -398,21 +400,28 @@ def _enlarge_picture(picture: NDArray[np.float32]) -> NDArray[np.float32]:
 def _enlarge(labels: NDArray[np.int32], pixels: NDArray[Any]) -> NDArray[np.int32]:
     """Enlarge regions of a reduced picture to its size, and move their borders to where the picture changes most."""
     shape = pixels.shape[:2]
-    large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)
+    large = cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32, copy=False)
     # the window of a pixel reaches as far to each side as one pixel of the reduced picture
     reach = 2 * int(np.ceil(max(shape[0] / labels.shape[0], shape[1] / labels.shape[1]))) + 1
     window = np.ones((reach, reach), np.uint8)
-    values = large.astype(np.float32)  # exact up to 2^24, and the only wide enough type that OpenCV dilates
-    undecided = cv2.dilate(values, window) != cv2.erode(values, window)
-    kept = np.bincount(large[~undecided], minlength=int(labels.max()) + 1) > 0
+    undecided = np.empty(shape, bool)
+    kept = np.zeros(int(labels.max()) + 1, bool)
+    for start in range(0, shape[0], STRIP):  # strips of rows take little memory
+        rows, above = slice(start, start + STRIP), max(0, start - reach)
+        # exact up to 2^24, and the only wide enough type that OpenCV dilates
+        values = large[above : start + STRIP + reach].astype(np.float32)
+        undecided[rows] = (cv2.dilate(values, window) != cv2.erode(values, window))[start - above :][:STRIP]
+        kept[large[rows][~undecided[rows]]] = True
     undecided &= kept[large]
-    markers = np.where(undecided, 0, large + 1).astype(np.int32)
+    markers = large + 1
+    markers[undecided] = 0
     cv2.watershed(to_eight_bits(pixels), markers)  # changes `markers` in place
     # OpenCV leaves lines between regions and a frame; they go to a neighbour
-    for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
-        line = markers < 1
-        if not line.any():
-            break
-        neighbour = np.roll(markers, step, axis)
-        markers = np.where(line & (neighbour > 0), neighbour, markers)
-    return np.where(markers < 1, large, markers - 1)
+    for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        line = np.nonzero(markers < 1)
+        neighbour = markers[(line[0] + down) % shape[0], (line[1] + right) % shape[1]]
+        markers[line] = np.where(neighbour > 0, neighbour, markers[line])
+    markers -= 1
+    left = markers < 0
+    markers[left] = large[left]
+    return markers

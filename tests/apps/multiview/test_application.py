@@ -16,9 +16,10 @@ from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, ev
 from visionnmf.apps.evaluate.multiview import COLUMNS, apply_condition, by_method, study_of, word_matrix
 from visionnmf.apps.evaluate.settings import VIEW_CONDITIONS
 from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide
-from visionnmf.apps.multiview import load, read_views
+from visionnmf.apps.multiview import load
 from visionnmf.apps.multiview.classification import fit_classifier, signed_roots
 from visionnmf.apps.multiview.fitting import _stems
+from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image

@@ -11,7 +11,7 @@ from helpers import run_command
 from PIL import Image
 from sklearn.cluster import KMeans
 
-from visionnmf.apps.segmentation import WantedSegments, overlay, process, process_image, segment, segmenter
+from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
 from visionnmf.apps.segmentation.scores import covering
@@ -112,6 +112,17 @@ def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.Monk
     assert result.labels.shape == (480, 640)
     # a border one pixel off all along would miss .99
     assert covering(result.labels, [mosaic.labels]) > 0.99
+
+
+def test_strips_of_large_images_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = make_mosaic(560, 480, n_segments=9, noise=0.1, random_state=1).image  # reduced, and its labels enlarged
+    whole = segment(image)
+    for module in (segmenter, hierarchy):
+        monkeypatch.setattr(module, "STRIP", 50)
+    result = segment(image)
+    np.testing.assert_array_equal(result.labels, whole.labels)
+    np.testing.assert_array_equal(result.boundaries, whole.boundaries)
+    np.testing.assert_array_equal(result.overlay(), whole.overlay())
 
 
 @pytest.mark.slow
