@@ -84,13 +84,6 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
     return out
 
 
-def exponent(beta: float) -> float:
-    """Return the exponent of a multiplicative update with which the divergence never rises (Fevotte & Idier 2011)."""
-    if beta < 1:
-        return 1 / (2 - beta)
-    return 1.0 if beta <= 2 else 1 / (beta - 1)
-
-
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
     """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`."""
     beta = float(beta)

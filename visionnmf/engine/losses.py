@@ -202,11 +202,6 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
-def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0."""
-    return _elastic_net(X, P, M, 0.0, tiny)
-
-
 def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0."""
     E = P - X
@@ -273,7 +268,7 @@ _RECORDS = (
         degree=1,
         kink=1.0,
         values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),
-        derivative=_manhattan,
+        derivative=lambda X, P, M, parameter, tiny: _elastic_net(X, P, M, 0.0, tiny),
         proximal=ProximalForm(
             _entries_pass(), dual=passes.manhattan, valued=True, slope=lambda size, n, parameter: 1.0, clipped=False
         ),

@@ -276,7 +276,10 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
         part = slice(*block)
         # `points` (n, r) is the fixed factor; entries of the model below `levels`, one for each row, are raised to it
         stored = X[part].astype(np.float64)
-        model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
+        model, floor = np.empty(stored.nnz), np.repeat(levels[part], np.diff(stored.indptr))
+        model_entries(
+            stored.indices, stored.indptr, np.ascontiguousarray(F[:, part].T), points, 0, stored.shape[0], model
+        )
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
         # from here `stored` holds derivatives, less those of an entry that is 0; at a zero residual the derivative is 0
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
@@ -289,10 +292,3 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
 
     map_blocks(rows, row_blocks(X), parallel=X.nnz > BLOCK_ELEMENTS)
     return result
-
-
-def _stored_model(X: Any, F: Array, points: Array) -> Array:
-    """Return the model ``F.T @ points.T`` (`points` (n, r)) at the stored entries of a sparse array, in their order."""
-    model = np.empty(X.nnz)
-    model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
-    return model

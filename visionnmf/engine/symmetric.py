@@ -130,18 +130,13 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n)."""
     sweep, objective = LOSSES[loss]
     # an objective of at most `exact` counts as an exact fit, which ends it
-    stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
+    stopping = Stopping(tol, exact=objective(S * S.dtype.type(EXACT), np.zeros_like(H), c) if tol > 0 else 0.0)
     done = stopping.add(objective(S, H, c))  # the first entry of the history is the objective at the start
     while not done and len(stopping.history) <= max_iter:
         sweep(S, H, c)
         done = stopping.add(objective(S, H, c))
     # iterations, objectives from the start on, whether it has converged, and the relative decrease that is predicted
     return Fit(len(stopping.history) - 1, stopping.history, stopping.converged, stopping.change)
-
-
-def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the objective up to which a fit is exact: that of the data ``EXACT * S`` and a model of zeros."""
-    return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
 
 
 def fit_starts(

@@ -107,7 +107,7 @@ class Block:
         self.given: Problem  # without them
         self.Wt: Array  # codes of `problem`
         self._written: Array | None = None  # array as large as the data that each pass writes to, as the dual
-        self._half: admm.Half  # the pass of ADMM, with its dual
+        self._rows: admm.AdmmInMemory  # the pass of ADMM, with its dual
         self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
         self._codes: hals.ExtrapolatedCodes  # the codes before and after extrapolation
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
@@ -180,7 +180,7 @@ class Block:
 
     def totals(self) -> admm.Totals:
         """Return the sums of this block that set the scale of rho, which grows along a path; prepare a pass of ADMM."""
-        self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())  # the pass over the rows of this block
+        self._rows = admm.AdmmInMemory(self.problem, self.Wt, self._large_zeros())
         return admm.Totals.of(self.problem)
 
     def _large_zeros(self) -> Array:
@@ -195,12 +195,12 @@ class Block:
     def admm_step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs."""
         self._mapped.load(self._written)  # the pages of the dual in one call; the pass would map them one by one
-        return self._half.step(self.Wt, H, inverse_rho, decay)
+        return self._rows.step(H, inverse_rho, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
         """Choose the updates: "gram" without weights, "filled" with weights, "clipped" for the Huber loss."""
         # the pass of ADMM is over, and its dual as large as the data
-        self._half = None  # type: ignore[assignment]
+        self._rows = None  # type: ignore[assignment]
         if kind == "gram":
             self._halves = hals.Gram(self.problem)
         elif kind == "filled":
@@ -243,7 +243,7 @@ class Block:
     def finish(self, H: Array, penalty: Any) -> None:
         """Find the codes `found` (r, n_rows) of the final components for the given data; drop the solver's state."""
         # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
-        self._half = self._halves = self._codes = None  # type: ignore[assignment]
+        self._rows = self._halves = self._codes = None  # type: ignore[assignment]
         self.found = solve_codes(replace(self.given, penalty_W=penalty), H)
         scale = self.data.row_scale
         self.Wt = self.found if scale is None else self.found * scale

@@ -16,7 +16,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum_abs
+from .arithmetic import CHUNK, clipped, dot, sum_abs
 
 
 def sum_rounding(dtype: Any) -> float:
@@ -216,8 +216,8 @@ def rri_rows(  # type: ignore[no-untyped-def]
                 slope = np.float64(l1[k] + l2[k] * x)  # derivatives of the terms other than the absolute values
                 curvature = np.float64(l2[k])
                 if alpha is not None:
-                    slope -= alpha * dot(weighted[k], residual)
-                    curvature += alpha * dot(weighted[k], A[k])
+                    slope -= alpha * dot(weighted[k], residual, None)
+                    curvature += alpha * dot(weighted[k], A[k], None)
                 if graph is not None:
                     pull, degree = _pull_of_neighbours(graph, Ft, k, j)
                     slope += degree * np.float64(x) - pull
@@ -235,10 +235,9 @@ def rri_rows(  # type: ignore[no-untyped-def]
 @kernel(part=True)
 def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
     """Return ``sum m (|e| + alpha/2 e^2)`` over `residual` (n,); the weights `m` (n,) and `alpha` may be None."""
-    total = sum_abs(residual) if m is None else weighted_sum_abs(residual, m)
+    total = sum_abs(residual, m)
     if alpha is not None:
-        squares = dot(residual, residual) if m is None else weighted_dot(residual, residual, m)
-        total += alpha / 2 * squares
+        total += alpha / 2 * dot(residual, residual, m)
     return total
 
 
@@ -383,7 +382,7 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
     for j in range(S.shape[0]):
         _set_residual(residual, S[j], H, j, H)  # S_j - h_j H
         residual[j] = 0  # the diagonal does not count
-        total += np.float64(c[j]) * weighted_sum_abs(residual, c)
+        total += np.float64(c[j]) * sum_abs(residual, c)
     return total
 
 

@@ -137,15 +137,6 @@ def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ig
             out[e - first] = total
 
 
-@kernel
-def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
-    """Return the largest number of stored entries in a row of ``start:stop``; `indptr` is that of a CSR array."""
-    longest = 0
-    for j in range(start, stop):
-        longest = max(longest, indptr[j + 1] - indptr[j])
-    return longest
-
-
 @kernel(reassociate=True, part=True)
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
     """Write a sparse row's model, at least `floor`, to `p` (count,), and the components there to `A` (r, >= count)."""
@@ -240,7 +231,9 @@ def descend_rows(  # type: ignore[no-untyped-def]
     """
     zero = data.dtype.type(0)
     r = Ft.shape[0]
-    longest = longest_row(indptr, start, stop)
+    longest = 0  # largest number of stored entries in a row
+    for j in range(start, stop):
+        longest = max(longest, indptr[j + 1] - indptr[j])
     A = np.empty((r, longest), data.dtype)  # the components at the stored entries of a row
     p = np.empty(longest, data.dtype)  # the model there
     f = np.empty(r, data.dtype)  # the codes of the row

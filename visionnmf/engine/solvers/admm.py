@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,33 +109,15 @@ class Pass(NamedTuple):
     penalty: float  # of the codes
 
 
-class AdmmRows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept: :class:`AdmmInMemory` if in this process."""
-
-    loss: Loss
-
-    def totals(self) -> Totals:
-        """Return the sums over all rows."""
-
-    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
-
-    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
-
-    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss from codes and components near its minimum, in place."""
-
-
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run continuation ADMM: update both factors in place, and yield the objective before each iteration."""
-    # `follow` also runs on rows kept elsewhere; `AdmmInMemory` presents the arrays of this process in that form
-    return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
+    return follow(AdmmInMemory(problem, Wt), H, max_iter=max_iter)
 
 
-def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
+def follow(rows: Any, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run continuation ADMM: update the codes of `rows`, and `H`, in place; yield the objective before each iteration.
 
+    `rows` is an :class:`AdmmInMemory`, or has its attribute `loss` and its methods for data that are kept elsewhere.
     `Iteration.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
     current loss relative to the loss of the zero model.
     """
@@ -203,44 +185,18 @@ def back_and_forth(problem: Problem) -> bool:
 class AdmmInMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
-        """Prepare the updates of the codes `Wt`, which each step overwrites; :class:`Half` does the work."""
-        self.loss = problem.loss
-        self._problem, self._Wt = problem, Wt
-        self._half = Half(problem, n_components)
-
-    def totals(self) -> Totals:
-        """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
-        return Totals.of(self._problem)
-
-    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return the sums that the components need."""
-        return self._half.step(self._Wt, H, inverse_rho, decay)
-
-    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
-        return improve_components(self._problem, H, sums, inverse_rho)
-
-    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
-        return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
-
-
-class Half:
-    """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``."""
-
-    def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
+    def __init__(self, problem: Problem, Wt: Array, dual: Array | None = None) -> None:
         """Choose blocks, which stay in cache, and chunks of them, one a thread; `dual` are zeros or None."""
         X = problem.X
         n_samples, n_features = X.shape
-        self.problem = problem
+        self.problem, self.loss, self.Wt = problem, problem.loss, Wt
         # at least half of the rows, so that two threads have work
         least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)
         size = max(least, BLOCKS * rows_per_block(n_features))
         self.size = size // TILE * TILE  # rows in a block: whole tiles of HALS
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
-        self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
+        self.parallel = X.size * len(Wt) > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
         self.back_and_forth = back_and_forth(problem)  # whether every second sweep of HALS runs backward
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
@@ -248,30 +204,43 @@ class Half:
         # a penalty that couples the codes of samples needs the targets of all rows at once
         self.targets = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
-    def step(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Pass:
+    def totals(self) -> Totals:
+        """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
+        return Totals.of(self.problem)
+
+    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
+        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
+        return improve_components(self.problem, H, sums, inverse_rho)
+
+    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
+        """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
+        return hals.polish_clipped(self.problem, self.Wt, H, max_iter=max_iter)
+
+    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
         """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs."""
-        problem = self.problem
+        problem, Wt = self.problem, self.Wt
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass does not compute this loss and reports 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
             # also writes `losses` and `residuals`; returns the product of the new codes and the targets
-            right = self._update_codes(Wt, H, inverse_rho, decay)
+            right = self._update_codes(H, inverse_rho, decay)
             gram = Wt @ Wt.T
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
-    def _update_codes(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Array:
+    def _update_codes(self, H: Array, inverse_rho: float, decay: float) -> Array:
         """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares."""
+        Wt = self.Wt
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), inverse_rho, H.dtype), H.dtype.type(decay))
         if self.targets is None:
-            return self._sum(lambda chunk: self._update_separable(chunk, Wt, step))
+            return self._sum(lambda chunk: self._update_separable(chunk, step))
         targets, right = self.targets, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
             """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`."""
             for start, stop in self._blocks(chunk):
-                right[:, start:stop] = self._write_targets(start, stop, Wt, step, targets[start:stop])
+                right[:, start:stop] = self._write_targets(start, stop, step, targets[start:stop])
 
         map_blocks(gather, self.chunks, parallel=self.parallel)
         # the objective divided by rho is least squares plus the penalty over rho
@@ -292,10 +261,10 @@ class Half:
             first += other
         return first
 
-    def _write_targets(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
+    def _write_targets(self, start: int, stop: int, step: _Step, V: Array) -> Array:
         """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``."""
         problem = self.problem
-        np.matmul(Wt[:, start:stop].T, step.H, out=V)
+        np.matmul(self.Wt[:, start:stop].T, step.H, out=V)
         # the elementwise pass replaces the model in V, and these rows of the dual, of `losses` and of `residuals`
         _form(problem.loss).rows(
             problem.X, V, self.U, problem.weights, problem.loss.parameter, step.inverse_rho, step.decay, start, stop,
@@ -303,9 +272,9 @@ class Half:
         )  # fmt: skip
         return np.asarray(step.H @ V.T)
 
-    def _update_separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
+    def _update_separable(self, chunk: tuple[int, int], step: _Step) -> Array:
         """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``."""
-        penalty, dtype = self.problem.penalty_W, Wt.dtype
+        penalty, Wt, dtype = self.problem.penalty_W, self.Wt, self.Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho
         l1, l2 = (step.inverse_rho[0] * weights for weights in penalty.weights(len(Wt), dtype))
@@ -313,7 +282,7 @@ class Half:
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
-            B = self._write_targets(start, stop, Wt, step, V)  # writes V, and returns H @ V.T
+            B = self._write_targets(start, stop, step, V)  # writes V, and returns H @ V.T
             # HALS on columns start:stop of `Wt`, to the first of which column 0 of `B` belongs; with `back_and_forth`
             # every second sweep runs backward
             hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
@@ -403,7 +372,7 @@ class FixedComponents:
             if (
                 problem.loss.name in rri.LOSSES
             ):  # coordinate descent is exact near the minimum, but can stall far from it
-                rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
+                rri.half(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH, valued=False)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def iterate(self, loss: Loss, X: Any, M: Any) -> Any:

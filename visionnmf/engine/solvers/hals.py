@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,26 +71,13 @@ def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> I
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-class DescentRows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept: :class:`DescentInMemory` if in this process."""
-
-    def objective(self, H: Array) -> float:
-        """Return the objective of the codes and of components `H`."""
-
-    def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both."""
-
-    def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes; balance them and `components`, a list as for :func:`.momentum.balance`."""
-
-    def reject(self) -> None:
-        """Return to the last accepted codes."""
-
-
 def descend(
-    rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
+    rows: Any, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
 ) -> Iterator[Iteration]:
-    """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective."""
+    """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
+
+    `rows` is a :class:`DescentInMemory`, or has its methods for data that are kept elsewhere.
+    """
     objective = rows.objective(H)
     H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
     momentum = momentum or Momentum(
@@ -114,19 +101,6 @@ def descend(
         yield Iteration(before)
 
 
-class FactorUpdates(Protocol):
-    """The updates of both factors of a problem: of :class:`Gram`, for example."""
-
-    def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n)."""
-
-    def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components in place for fixed codes."""
-
-    def objective(self, Wt: Array, H: Array) -> float:
-        """Return the objective of both factors, just after the components have been updated."""
-
-
 class ExtrapolatedCodes:
     """The codes (r, n_rows) of some rows during a descent with extrapolation, in arrays of any library.
 
@@ -140,7 +114,7 @@ class ExtrapolatedCodes:
         self.last, self.extrapolated = copied(Wt), copied(Wt)  # the last accepted ones, before and after extrapolation
         self.new, self.new_extrapolated = self.last, self.extrapolated  # of the present step, not yet accepted
 
-    def step(self, updates: FactorUpdates, H: Array, momentum: float) -> None:
+    def step(self, updates: Any, H: Array, momentum: float) -> None:
         """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again."""
         self.new = copied(self.extrapolated)
         updates.improve_codes(self.new, H)
@@ -165,7 +139,7 @@ class ExtrapolatedCodes:
 class DescentInMemory:
     """The rows of a problem in memory and their codes, which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, updates: FactorUpdates) -> None:
+    def __init__(self, problem: Problem, Wt: Array, updates: Any) -> None:
         """Take the problem, its codes, which change in place, and the updates of each factor that suit the problem."""
         self._problem, self._updates = problem, updates
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
@@ -277,19 +251,17 @@ class Filled(Gram):
         self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model, the more the less an entry weighs, then run HALS sweeps on the codes."""
+        """Fill the data, then run HALS sweeps on the codes, in place."""
         X = self.problem.X
-        inverse_largest = X.dtype.type(self.scale)  # one over the largest weight
-
-        def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model."""
-            start, stop = block
-            np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])  # the model, which the kernel replaces
-            kernels.impute_rows(X, self.weights, inverse_largest, self.data, start, stop)
-
         with one_blas_thread():
-            map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+            map_blocks(lambda block: self._fill(slice(*block), Wt, H), row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         super().improve_codes(Wt, H)
+
+    def _fill(self, rows: slice, Wt: Array, H: Array) -> None:
+        """Write ``P + m / max(m) (X - P)`` to some rows of the filled data, P their model."""
+        X = self.problem.X
+        np.matmul(Wt[:, rows].T, H, out=self.data[rows])  # the model, which the kernel replaces
+        kernels.impute_rows(X, self.weights, X.dtype.type(self.scale), self.data, rows.start, rows.stop)
 
     def objective(self, Wt: Array, H: Array) -> float:
         """Evaluate the objective from the residuals."""
@@ -306,23 +278,14 @@ class Clipped(Filled):
         weights = np.ones((1, 1), problem.X.dtype) if problem.weights is None else problem.weights
         super().__init__(problem, weights, largest, out)
 
-    def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes, in place."""
+    def _fill(self, rows: slice, Wt: Array, H: Array) -> None:
+        """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
-
-        def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
-            part = slice(*block)
-            P = Wt[:, part].T @ H
-            E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
-            if M is not None:
-                E *= X.dtype.type(self.scale) * M[part]  # the scale is 1 / max(m)
-            np.add(P, E, out=self.data[part])
-
-        with one_blas_thread():
-            map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        # not that of the base class Filled, which would fill the data again without clipping
-        Gram.improve_codes(self, Wt, H)
+        P = Wt[:, rows].T @ H
+        E = np.clip(X[rows] - P, -delta, delta, dtype=X.dtype)
+        if M is not None:
+            E *= X.dtype.type(self.scale) * M[rows]  # the scale is 1 / max(m)
+        np.add(P, E, out=self.data[rows])
 
 
 class _Residual:

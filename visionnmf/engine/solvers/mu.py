@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf.engine.divergence import exponent
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Iteration
 
@@ -41,6 +40,7 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     if penalty.graph is not None:
         numerator += scale * (Ft @ penalty.graph)
     ratio = numerator / np.maximum(denominator, np.finfo(dtype).tiny)  # above zero (Lin 2007)
-    power = dtype.type(exponent(beta))
+    # with this exponent the loss never rises (Fevotte & Idier 2011)
+    power = dtype.type(1 / (2 - beta) if beta < 1 else 1 if beta <= 2 else 1 / (beta - 1))
     Ft *= ratio if power == 1 else ratio**power
     return float(parts.losses.sum())

@@ -17,7 +17,6 @@ from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per
 from visionnmf.engine.kernels import manhattan as _kernels
 
 if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
-    from visionnmf.engine.penalties import Penalties
     from visionnmf.engine.problem import Problem
     from visionnmf.engine.stopping import Iteration
 
@@ -26,10 +25,21 @@ Array = NDArray[Any]
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 
-def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
-    """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before."""
-    losses = np.empty(problem.X.shape[0])  # of the rows, written by the call, which returns their sum
-    return _sweep_problem(problem, Wt, H, sweeps, losses)
+def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = True) -> float:
+    """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before if valued.
+
+    Without it, the loss is neither computed nor compiled.
+    """
+    penalty, dtype = problem.penalty_W, problem.X.dtype
+    losses = np.empty(problem.X.shape[0]) if valued else None
+    alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
+    graph = None
+    if penalty.graph is not None:
+        csr = penalty.graph
+        graph = csr.indptr, csr.indices, csr.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
+    terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, graph)
+    _sweep(problem.X, problem.weights, Wt, H, terms, sweeps, losses)
+    return 0.0 if losses is None else float(losses.sum())
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
@@ -40,20 +50,6 @@ def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
     _sweep(X, None, Wt, H, terms, sweeps, losses=np.empty(len(X)))  # of each row, which nobody reads here
 
 
-def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep over the codes by weighted medians as :func:`half` does, but save computing and compiling the loss."""
-    _sweep_problem(problem, Wt, H, sweeps, losses=None)
-
-
-def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
-    """Sweep over the codes in place, each to its exact minimiser; return the loss before."""
-    penalty, dtype = problem.penalty_W, problem.X.dtype
-    alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
-    terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
-    _sweep(problem.X, problem.weights, Wt, H, terms, sweeps, losses)
-    return 0.0 if losses is None else float(losses.sum())
-
-
 class _Terms(NamedTuple):
     """What is minimised beside the absolute residuals, in the order of the kernel's arguments."""
 
@@ -62,7 +58,7 @@ class _Terms(NamedTuple):
     l1: Array  # (r,) weights
     l2: Array
     alpha: float | None = None  # of the elastic net; None for the Manhattan loss
-    graph: tuple[Array, ...] | None = None  # see :func:`_graph`
+    graph: tuple[Array, ...] | None = None  # CSR arrays (indptr, indices, affinities) and node degrees
 
 
 def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps: int, losses: Array | None) -> None:
@@ -82,14 +78,6 @@ def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps
     # a graph couples the rows, so they form one block and are updated in order
     work = blocks(X.shape[0], size if terms.graph is None else X.shape[0])
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
-
-
-def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
-    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
-    if penalty.graph is None:
-        return None
-    graph = penalty.graph
-    return graph.indptr, graph.indices, graph.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
 
 
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> None:
