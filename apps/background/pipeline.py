@@ -14,6 +14,7 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
+from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.io import is_live, output_folder, together, write_image
 from visionnmf.io.video.timeline import Timeline
@@ -63,6 +64,7 @@ class Job:
         return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
 
 
+@traceable
 def process_video(
     source: str | Path,
     *,

@@ -24,8 +24,8 @@ from visionnmf.apps.settings import Option, settings
 
 from .console import echo
 from .input_paths import Input, placed, results_folder
-from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs
-from .records import flag_of, given_on_command_line, with_records
+from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs, given
+from .records import excludes, flag_of, needs, with_records
 from .run import Run, running
 from .signals import until_signal
 
@@ -49,7 +49,6 @@ class WorkSettings:
 
 @with_records
 def command(
-    context: typer.Context,
     videos: Annotated[
         list[str],
         typer.Argument(
@@ -80,17 +79,12 @@ def command(
       visionnmf background sample:surveillance --json
     """
     # Options that would have no effect are refused, even with the value of their default.
-    given = given_on_command_line(context)
     boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
-    for names, needed, wanted in (
-        (("alpha",), "--overlay", outputs.overlay),
-        (("min_length", "padding"), "--events", outputs.finds_events),
-        (("min_area",), "--events, --coco or --frame-table", boxes),
-        (("state", "forgetting", "warm_up"), "--live", work.live),
-    ):
-        for name in names:
-            if name in given and not wanted:
-                raise typer.BadParameter(f"{flag_of(name)} needs {needed}; give that, too")
+    needs("alpha", "--overlay", outputs.overlay)
+    needs("min_length padding", "--events", outputs.finds_events)
+    needs("min_area", "--events, --coco or --frame-table", boxes)
+    needs("state forgetting warm_up", "--live", work.live)
+    excludes("skip_existing", "--force", outputs.force)
     options: dict[str, Any] = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}

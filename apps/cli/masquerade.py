@@ -24,7 +24,7 @@ from visionnmf.apps.settings import Option, settings
 
 from .input_paths import check_exists, expanded
 from .options import Force, Processes
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import Run, running
 from .signals import until_signal
 
@@ -91,6 +91,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
       visionnmf masquerade train histories/* --model users.npz --method nmf
     """
+    needs("loss", "--method nmf", scorer.method == "nmf")
     with running() as run:
         check_exists(*histories)
         from visionnmf.apps import masquerade
@@ -128,6 +129,7 @@ def score(
       visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
       tail -F today.log | visionnmf masquerade score users.npz - --user ann --json
     """
+    excludes("keep", "--no-update", not judging.update)
     live = "-" in logs
     if output.top is not None and live:
         raise typer.BadParameter("--top and standard input exclude each other")

@@ -10,6 +10,7 @@ import typer
 from visionnmf.apps.settings import Option
 
 from .options import Force, Out, Processes
+from .records import excludes
 from .run import running
 
 
@@ -38,6 +39,7 @@ def command(
     """
     if not list_ and bool(names) == all_:
         raise typer.BadParameter("give names of papers or items, or --all; --list has them")
+    excludes("all_ quick out jobs scheduler force", "--list", list_)
     with running() as run:
         from visionnmf.apps.reproduce import list_items, reproduce
         from visionnmf.apps.reproduce.page import PAGE

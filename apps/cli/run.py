@@ -23,7 +23,7 @@ from visionnmf._progress import Progress, Steps
 from visionnmf._text import one_line, printable, without_password
 from visionnmf.apps import ClusterError, is_shared
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, VisionNMFError
+from visionnmf.exceptions import PASS_FORCE, OutdatedError, OutputExistsError, ParameterError, VisionNMFError
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity
 from .input_paths import Input, find_inputs
@@ -151,11 +151,13 @@ class Run:
         several = self.total > 1 and progress == "inputs"
         with progress_bar(self.kind, self.kind) if several else nullcontext() as bar:
             for number, (given, outcome) in enumerate(outcomes, 1):
-                if isinstance(outcome, OutputExistsError) and str(outcome).endswith(PASS_FORCE):
+                if isinstance(outcome, Report):
+                    report = outcome
+                elif _has_results(outcome):
                     reason = one_line(outcome).removesuffix(f"; {PASS_FORCE}")
                     report = Report(state="exists", notes=[reason], inputs=[without_password(given.source)])
                 else:
-                    report = outcome if isinstance(outcome, Report) else self._failure(outcome, given.source)
+                    report = self._failure(outcome, given.source)
                 self._current = ""
                 yield report
                 if bar is not None:
@@ -242,6 +244,12 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
     # the number of the signal that was received, 0 if our handler has seen none
     code = 128 + (number_come() or signal.SIGINT) if interrupted else run.exit_code()
     raise typer.Exit(code)
+
+
+def _has_results(error: Exception) -> bool:
+    """Return whether an input failed because its results are there, and up to date."""
+    exists = isinstance(error, OutputExistsError) and str(error).endswith(PASS_FORCE)
+    return exists and not isinstance(error, OutdatedError)
 
 
 def _with_flags(text: str) -> str:

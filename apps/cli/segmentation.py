@@ -14,7 +14,7 @@ from visionnmf.exceptions import ParameterError
 
 from .input_paths import make_folder, placed
 from .options import ExistingResults, Jobs, Out, Recursive
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import running
 
 
@@ -58,6 +58,8 @@ def command(
     paper = wanted.method == "paper"
     if paper and outputs != Outputs():
         raise typer.BadParameter("--method paper writes labels only; leave out --formats, --cutouts and --memberships")
+    needs("memberships", "--method nmf", wanted.method == "nmf")
+    excludes("skip_existing", "--force", existing.force)
     with running() as run:
         make_folder(out)
         inputs = placed(run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out), out)

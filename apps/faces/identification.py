@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
 from visionnmf.apps import ClusterError
+from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import settings_key
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_folder, read_image, stem_of, takes_files, write_image
+from visionnmf.io import check_outputs, output_folder, read_image, recording, stem_of, takes_files, write_image
 
 from .figures import residual_picture
 from .identities import Identity
@@ -96,6 +98,7 @@ class Identifier:
             )
         self.model, self.identification = model, identification
         self.pictures, self.force = pictures, force
+        self._digest = settings_key({}, model.recognizer.components_)
         self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map  # in this process, or in the pool
         # By image: its faces, who they are, and the warnings of reading it. `prepare` fills it for a batch of images.
         self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
@@ -133,8 +136,13 @@ class Identifier:
         The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
         MediaError if the image cannot be read, has no face, or a file cannot be written.
         """
+        made = made_of(name_of(source), {"identification": self.identification, "model": self._digest})
+        with recording(**made):
+            return self._identify(source, self._picture(name_of(source), out))
+
+    def _identify(self, source: Source, path: Path | None) -> Report:
+        """Identify the people on an image, and draw its picture, where it has a `path`."""
         recognizer, name = self.model.recognizer, name_of(source)
-        path = self._picture(name, out)
         if path is not None:
             check_outputs([path], self.force, inputs=[] if isinstance(source, np.ndarray) else [source])
         if name in self._prepared:  # the image was looked at with others, by `prepare`

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
+from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 
@@ -36,6 +37,7 @@ PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
+@traceable
 def process_image(
     source: str | Path,
     *,
@@ -172,6 +174,7 @@ def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
     return [f"markers: {listed}", *joined]
 
 
+@traceable
 def process_paper(
     source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
 ) -> Report:
@@ -269,6 +272,8 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
     documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
     if len(documents) < 2:
         return False
+    for document in documents:
+        document.pop("visionnmf", None)  # how this one was made
     joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])

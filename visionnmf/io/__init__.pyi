@@ -29,6 +29,8 @@ from .outputs import (
     check_parents as check_parents,
     output_file as output_file,
     output_folder as output_folder,
+    record_of as record_of,
+    recording as recording,
     replacing_since as replacing_since,
     together as together,
 )

@@ -194,7 +194,7 @@ def test_a_result_that_appears_meanwhile_is_not_overwritten(clip, tmp_path):
         if stage == "masking" and done == 5:
             (tmp_path / "clip_background.png").write_bytes(b"mine")
 
-    with pytest.raises(OutputExistsError, match="exists already"):
+    with pytest.raises(OutputExistsError, match="was not made from this input"):
         separate(clip, out=tmp_path, progress=meddle)
     assert left_in(tmp_path) == {"clip_background.png"}
 

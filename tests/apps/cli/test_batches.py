@@ -100,6 +100,52 @@ def test_existing_results_are_skipped_and_not_failed(tmp_path):
     assert run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing", "-q").stderr == ""
 
 
+@pytest.mark.parametrize("options", [["--segments", 3], ["--formats", "csv"], ["--scale", 0.5], ["--cutouts"]])
+def test_results_with_other_settings_are_out_of_date(options, tmp_path):
+    paint(tmp_path, "a.png")
+    command = ("segment", tmp_path / "a.png", "-o", tmp_path / "out")
+    assert run(*command).exit_code == 0
+    for more in ([], ["--skip-existing"], ["--json"]):
+        other = run(*command, *options, *more)
+        assert other.exit_code == 2 and "was not made from this input with these settings; give --force" in other.stderr
+    assert run(*command, *options, "--force").exit_code == 0
+    assert run(*command, *options).exit_code == 0 and run(*command).exit_code == 2
+
+
+def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
+    paint(tmp_path, "a.png", "a.bmp")
+    assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 0
+    other = run("segment", tmp_path / "a.bmp", "-o", tmp_path / "out")
+    assert other.exit_code == 2 and "a_labels.png: was not made from this input" in other.stderr
+    paint(tmp_path, "a.png", seed=1)  # another picture of the same name
+    assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["segment", "a.png", "--memberships"], "--memberships needs --method nmf"),
+        (["segment", "a.png", "--force", "--skip-existing"], "--skip-existing and --force exclude each other"),
+        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures"),
+        (["masquerade", "train", "a.log", "--model", "m.npz", "--loss", "manhattan"], "--loss needs --method nmf"),
+        (["masquerade", "score", "m.npz", "a.log", "--keep", "--no-update"], "--keep and --no-update exclude"),
+        (["annotate", "train", "in", "--model", "m.npz", "--metric", "manhattan"], "--metric needs --method jec"),
+        (
+            ["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"],
+            "--ranks and --coder none",
+        ),
+        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv or --sidecars"),
+        (["features", "in", "--out", "f.npz", "--use", "e.npz", "--kind", "lab"], "--kind and --use exclude"),
+        (["features", "in", "--out", "f.npz", "--verbatim"], "--verbatim needs an --out that ends in .csv"),
+        (["evaluate", "masquerade", "a.log", "--force"], "--out must be given with force"),
+        (["reproduce", "--list", "--quick"], "--quick and --list exclude each other"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arguments, message):
+    found = run(*arguments)
+    assert found.exit_code == 2 and message in " ".join(found.stderr.split())
+
+
 def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
     paint(tmp_path, "a.png", "b.png")
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
@@ -181,15 +227,20 @@ def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch
             read("x://y")
 
 
-def test_shells_complete_commands_and_options():
-    environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", COMP_WORDS="visionnmf seg", COMP_CWORD="1")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("seg", "segment"), ("segment --method n", "nmf"), ("faces train --missing sa", "saturated")],
+)
+def test_shells_complete_commands_and_values(typed, completed):
+    words = {"COMP_WORDS": f"visionnmf {typed}", "COMP_CWORD": str(len(typed.split()))}
+    environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", **words)
     command = [
         sys.executable,
         "-c",
         "import sys; sys.argv[0] = 'visionnmf'\nfrom visionnmf.apps.cli import main; main()",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout.split() == ["segment"]
+    assert done.stdout.split() == [completed]
 
 
 @pytest.mark.parametrize("suffix", ["avif", "heic"])

@@ -102,9 +102,12 @@ def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
         Image.new("L", (16, 16), 90).save(path)
     command = ("faces", "identify", model[0], *paths, "--pictures", tmp_path / "out")
     assert run(*command).exit_code == 0
-    paths[0].write_text("no picture")  # which would fail if it was read
     again = run(*command)
     assert again.exit_code == 0 and "2 of 2 images skipped" in again.stderr, again.stderr
+    other = run(*command, "--top", 2)
+    assert other.exit_code == 2 and "was not made from this input with these settings" in other.stderr
+    paths[0].write_text("no picture")  # which would fail if it was read
+    assert run(*command).exit_code == 1
     assert run(*command, "--force").exit_code == 1
 
 
