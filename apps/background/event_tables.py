@@ -44,8 +44,6 @@ CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     """Return the boxes of the parts of a mask (255), at most 1000, largest first, of at least the share `min_area`."""
-    # A part is a connected area of `mask` (height, width), 255 in the foreground, and `min_area` a share of the
-    # picture.
     return [box for box, _ in _find_parts(mask, min_area)]
 
 
@@ -70,7 +68,6 @@ def frame_row(part: Separated, min_area: float) -> dict[str, Any]:
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`."""
-    # `force` says whether an existing file may be replaced. The row is a dict of FRAME_COLUMNS.
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".csv":
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
@@ -136,7 +133,6 @@ class EventBuilder:
     """Opens, extends and ends events by what counts as one, at the times of a :class:`.Timeline`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take what counts as an event, and the declared seconds between two frames."""
         self.settings, self.timeline = settings, Timeline(step)
         self._before = 0.0
 
@@ -177,7 +173,6 @@ class EventFinder:
     """Joins frames with foreground into events as they come, wherever it is; see :class:`EventBuilder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take what counts as an event, and the declared seconds between two frames."""
         self._builder = EventBuilder(settings, step)
         self._open: MotionEvent | None = None  # the event that goes on
 
@@ -232,7 +227,6 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
         # thumbnails of the first events, with captions, for the picture of all events
@@ -246,8 +240,6 @@ class EventTable:
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
-        # `rows` are those of all events so far, and `_thumbnails` pictures of the first, with captions. `_stem` begins
-        # the paths of all files, and `_force` says whether they may exist.
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -262,35 +254,26 @@ class EventTable:
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
-        # `rows` has the events. A second try with Matroska helps only where the first container cannot hold the video.
         own, problem = Path(source).suffix.lower(), ""
         for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
+            parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
+            cuts = {part: (row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)}
             try:
-                return self._cut(source, suffix), []
+                starts = cut_video(source, cuts, force=self._force)
             except OutputExistsError:
                 raise
             except MediaError as error:
                 problem = str(error)
                 if not isinstance(error, UnsupportedError):  # it would come again; only the container can be changed
                     break
+                continue
+            for row, part, start in zip(self.rows, parts, starts, strict=True):
+                row |= {"clip": part.name, "clip_start": round(start, 6)}
+            return parts, []
         return [], [problem]
-
-    def _cut(self, source: str | Path, suffix: str) -> list[Path]:
-        """Cut the events into files with this suffix, complete the rows and return the files.
-
-        A clip begins with a key frame, usually before its event: ``clip_start`` is its time in seconds. Clips lie
-        beside the thumbnails of the events, whose paths begin with `_stem`. `rows` has a dict for each event.
-        """
-        parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
-        cuts = {part: (row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)}
-        starts = cut_video(source, cuts, force=self._force)
-        for row, part, start in zip(self.rows, parts, starts, strict=True):
-            row |= {"clip": part.name, "clip_start": round(start, 6)}
-        return parts
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
-        # `rows` has a row for each event, and `_thumbnails` are pictures of the first, five of them side by side.
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._thumbnails:

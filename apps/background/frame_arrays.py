@@ -126,11 +126,7 @@ def as_frames(frames: Iterable[Any]) -> Iterator[FrameArray]:
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return an iterable of frames, also where a single frame is given.
-
-    An array of three axes may be either: it is one frame if the last axis can be channels, or if it has the `shape` of
-    the frames that were learnt (None: not known yet).
-    """
+    """Return an iterable of frames, also where a single frame is given."""
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"
@@ -257,7 +253,6 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
         # A kept frame also needs the frame before it, from which its difference is measured.
         self._room = room
         self._step = 1  # one of so many frames is kept
@@ -281,8 +276,6 @@ class FrameSample:
 
     def add(self, frame: FrameArray) -> None:
         """Take the next frame of the stream, and keep it if its position is due."""
-        # The first `_held` of `_frames` are the kept frames, `_positions` their numbers in the stream, and `_changes`
-        # their differences from the neighbouring frames; `seen` counts all frames.
         if self.seen == 0:
             self._allocate(frame)
         # The frame before was kept: its change also counts the difference from this frame.
@@ -306,7 +299,6 @@ class FrameSample:
 
     def _is_due(self, position: int) -> bool:
         """Return whether the frame at a position of the stream is to be kept, one of each group of `_step` frames."""
-        # A group begins at a multiple of `_step`, and `_kept_of` chooses its frame.
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
@@ -322,9 +314,6 @@ class FrameSample:
 
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample."""
-        # `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
-        # `_positions` their numbers in the stream. Of each `_step` frames one is kept, whose number a rule says
-        # (`_kept_of`).
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]
@@ -342,8 +331,6 @@ class FrameSample:
 
     def hand_over_changes(self) -> FrameArray:
         """Return the kept frames' differences from their neighbours (n, height, width), and free their memory."""
-        # It is free as soon as the caller does not need the result any more. The first `_held` of `_changes` are in
-        # use.
         changes = self._changes[: self._held]
         del self._changes
         return changes
@@ -357,7 +344,6 @@ def _kept_of(start: int, step: int) -> int:
 
 def temporal_median(frames: FrameArray) -> Floats:
     """Return the median over contiguous frames of uint8 (n, ...), by counting, ten times faster than by sorting."""
-    # Threads work on blocks of values, whose medians and counts stay in a processor's cache.
     n = len(frames)
     flat = frames.reshape(n, -1)
     result = np.empty(flat.shape[1], np.float32)
@@ -365,8 +351,6 @@ def temporal_median(frames: FrameArray) -> Floats:
 
     def fill(block: tuple[int, int]) -> None:
         """Write the medians of values block[0] to block[1]; of an even number, the mean of the middle two ranks."""
-        # `flat` is (n, n_values) and `result` (n_values,). `select_rank` writes the lower of the middle values to
-        # `low`, `select_next_rank` the one above to `high`, and `count` is scratch.
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

@@ -107,10 +107,9 @@ def follow_source(
 
     Raises
     ------
-    MediaError
-        If the source or the state cannot be used, a result exists, or a file cannot be written.
-    ParameterError
-        If a setting is out of its range, or is not for a stream.
+    MediaError, ParameterError
+        If the source or the state cannot be used, a result exists, a file cannot be written, or a setting is out of its
+        range, or not for a stream.
 
     Examples
     --------

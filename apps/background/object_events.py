@@ -1,13 +1,8 @@
 """Events of single objects: the track of a connected part of the masks, from its first frame to its last.
 
-Parts of consecutive frames are linked by the assignment of least cost between the parts and where the objects are
-expected. What happens where objects meet:
-
-- A small part that lies where an object is expected is a piece of it, such as a head whose neck is not in the mask.
-- Where a part covers the places of several objects, all of them go on, each at its own speed, within this part. When it
-  falls apart, they are told apart by place, size and colour. An object that was seen for less than `SETTLED` seconds
-  does not go on: it was a piece of the other, or is not known well enough to be told apart.
-- A part where no object is expected begins a new one, also where it comes off another object.
+Parts are linked by the assignment of least cost. A small part where an object is expected is a piece of it. Where a
+part covers several objects, all that were seen for `SETTLED` seconds go on in it, and are told apart by place, size and
+colour when it falls apart. A part where no object is expected begins a new one.
 """
 
 from __future__ import annotations
@@ -33,6 +28,7 @@ LOST = 1.0  # seconds in which an object may be out of sight, but no longer than
 SETTLED = 1.0  # seconds after which an object that touches another remains one of its own
 REACH = 1.0  # cost of not being found: the distance from the expected place, in sizes of the object
 SIZE_COST, COLOUR_COST = 0.25, 1 / 64  # of e times the pixels, and of a grey level
+LONGEST = 3.0  # times the usual distance between two frames, where some between them are missing
 UNSURE = 0.5  # weight of the distance for an object that was hidden in a part with others
 MEMORY = 0.3  # seconds over which speed and colour are averaged
 INSIDE = 0.5  # share of a box that lies in another one, where it counts as inside
@@ -52,7 +48,6 @@ class _Part:
 
     def shows_mainly(self, track: _Track) -> bool:
         """Return whether this part of a mask shows mainly `track`; others have less than a quarter of its pixels."""
-        # `tracks` are the objects that overlap in this part, first the one assigned to it.
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -77,10 +72,7 @@ class _Track:
         return self.event.last - self.event.first
 
     def observe(self, part: _Part, time: float, passed: float) -> None:
-        """Take over box, pixels, colour and speed from a part that shows this object alone, `passed` after a frame.
-
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds.
-        """
+        """Take over box, pixels, colour and speed from a part that shows this object alone, `passed` after a frame."""
         since = time - self.time
         self.alone += passed
         gain = min(1.0, max(passed / self.alone, since / MEMORY))
@@ -91,10 +83,7 @@ class _Track:
         self.box, self.area, self.time = part.box, part.area, time
 
     def stay_in(self, box: Numbers, passed: float) -> None:
-        """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds.
-
-        The place is not certain now, so that its distance counts less (`weight`) in the next frame.
-        """
+        """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds."""
         # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)
         # the last upper left corner from which this box still lies in the other, if it is not larger
@@ -108,7 +97,6 @@ class ObjectFinder:
     """Links the parts of masks to objects as frames come; takes the place of :class:`.EventFinder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
         self._tracks: list[_Track] = []  # the objects that are in sight or may come back
@@ -163,7 +151,8 @@ class ObjectFinder:
         if abs(passed - timeline.step) < timeline.step / 2:
             passed = timeline.step
         self._clock += passed
-        self._longer = max(1.0, passed / timeline.step)
+        # How many times as far as usual an object may have moved; not more, or it would be taken for any other one.
+        self._longer = min(max(1.0, passed / max(timeline.step, timeline.usual)), LONGEST)
         return passed
 
     def end(self) -> list[MotionEvent]:
@@ -178,11 +167,7 @@ class ObjectFinder:
         return [ended for event in events for ended in self._builder.end(event)]
 
     def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts, pieces of an object joined with the part that shows most of it, its body.
-
-        A piece lies at least half in the object's expected box, and both together are at most `SPREAD` times as large
-        as the object in one part was. `_tracks` are the objects, and the box of a part is x, y, width, height.
-        """
+        """Return the parts, pieces of an object joined with the part that shows most of it, its body."""
         pieces: list[_Part] = []  # parts that were joined with a body
         # row (n_parts,): how many pixels of the expected box lie in the box of each part
         for track, row in zip(self._tracks, _common(self._tracks, parts), strict=True):
@@ -199,12 +184,7 @@ class ObjectFinder:
         return [part for part in parts if part not in pieces]
 
     def _assign(self, parts: list[_Part]) -> None:
-        """Set the attribute `tracks` of the parts: the objects that they show.
-
-        Objects get parts of their own so that the sum of costs, of distance, size and colour, is least, with `REACH`
-        for an object that gets none. Such an object counts as hidden in a part that covers half of its expected box.
-        Distances are in sizes of the object, and differences of size logarithmic. `_tracks` are the objects.
-        """
+        """Set the attribute `tracks` of the parts: the objects that they show."""
         if not parts or not self._tracks:
             return
         tracks = self._tracks
@@ -213,9 +193,8 @@ class ObjectFinder:
         distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
         sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
         colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
-        distance *= (
-            np.array([[track.weight] for track in tracks]) / self._longer
-        )  # less of objects that were hidden in a part
+        # less of objects that were hidden in a part, and after frames that are missing
+        distance *= np.array([[track.weight] for track in tracks]) / self._longer
         cost = np.minimum(distance + SIZE_COST * np.abs(sizes) + COLOUR_COST * colours, REACH)
         pairs = dict(zip(*(found.tolist() for found in linear_sum_assignment(cost)), strict=True))
         alone = {row: column for row, column in pairs.items() if cost[row, column] < REACH}

@@ -92,7 +92,6 @@ class MaskCounts:
     """Counts of pixels over all frames: of the masks, of the temporal median's, of the `truth`, and of both."""
 
     def __init__(self, truth: list[FrameArray] | None) -> None:
-        """Begin to count; `truth` has the true mask of each frame, 255 foreground and 0 background, or is None."""
         self._truth = truth
         self.frames = 0
         self._pixels = self._true = self._shared = 0  # of all frames, of the truth, and where both find foreground

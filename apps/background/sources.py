@@ -69,7 +69,6 @@ def _read_options(video: VideoSettings) -> dict[str, Any]:
 
 def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
     """Return the options of raw frames, or refuse those that would be ignored."""
-    # Those of files and pictures are judged by `open_video`.
     raw = {name: getattr(video, name) for name in RAW_OPTIONS}
     # The sample and live sources other than standard input say their own rate, size and format.
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")

@@ -118,6 +118,12 @@ def test_sound_that_lies_behind_its_pictures_comes_with_them(tmp_path):
         assert heard == pytest.approx(end - start, abs=0.1)
 
 
+def test_parts_may_overlap_and_come_in_any_order(long, tmp_path):
+    parts = {tmp_path / "a.mkv": (3.1, 3.4), tmp_path / "b.mkv": (0.2, 4.0)}
+    assert cut_video(long[".mkv"], parts) == pytest.approx([3, 0], abs=0.03)
+    assert len(read(tmp_path / "b.mkv")[1]) >= 100
+
+
 def test_what_cannot_be_cut(long, files, tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match=r"path must end in one of \.mp4, .*; got '.*part.txt'"):
         cut_video(long[".mp4"], {tmp_path / "part.txt": (0, 1)})

@@ -1,21 +1,7 @@
-"""The background model of a whole clip.
+"""The background model of a whole clip, after MahNMF (Guan, Tao, Luo, Shawe-Taylor 2012, section 5.4.1).
 
-The model follows Guan, Tao, Luo and Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization" (2012), section
-5.4.1. Frames are the rows of `X`, pixels times channels its columns, and ``X ~ W H`` at low rank in the Manhattan loss,
-so that what passes in front of a pixel less than half the time does not count. The background of frame `t` is
-``W[t] H``. This module goes beyond the paper in these points:
-
-- **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, where `d` is its difference from the
-  neighbouring frames and `s` the noise scale. What moves says little about the background, so that it may even hide it
-  more than half the time.
-- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
-  because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
-  are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.mask`).
-- **Illumination components** and **codes by consensus** (:mod:`.learning`).
-- **Small frames** are enlarged, and results reduced: lengths in pixels were chosen for frames of usual size.
-- **Camera shake** (:mod:`.camera_shake`), **dynamic background** (:mod:`.dynamic_background`) and **alternating modes**
-  (:mod:`.alternating_modes`).
-- **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
+Frames are the rows of `X`, pixels times channels its columns, and ``X ~ W H`` in the Manhattan loss. What goes beyond
+the paper (stillness weights, smooth illuminations, noise, difficult scenes) is in ``docs/decisions/background.md``.
 """
 
 from __future__ import annotations
@@ -131,11 +117,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
-
-        `n_components` is the maximum number of illuminations, `n_frames` that of frames to learn from, and foreground
-        deviates by `threshold` times the noise.
-        """
         self.n_components = n_components
         self.n_frames = n_frames
         self.threshold = threshold

@@ -2,22 +2,8 @@
 
 It minimises what :class:`.BackgroundModel` minimises, with one component and a past that is forgotten:
 ``sum_tp f^(T - t) m_tp |x_tp - g_t b_p|`` over the scene `b` and the gain `g` of each frame, by stochastic
-approximation, one step a frame.
-
-- **Warm-up.** The first seconds are learnt like a clip (:func:`.learn_background`), so that the first masks do not
-  flood.
-- **Gain.** The illumination of a frame is that of most pixels, found at some thousands of them: of the last gain, 1 and
-  the median ratio the one that explains most within twice the noise, improved by the median ratio of what it explains.
-- **Scene.** The step of a pixel is that of Robbins and Monro for a median, in the direction of the sign of its
-  residual. It is weighted by the pixel's stillness, as in the batch model, and by the gain, because a dark frame says
-  little.
-- **Alternative.** Beside the scene each pixel has one other value, and both have the weight that supported them. The
-  alternative that has stood still for longer, the past forgotten, becomes the scene: something that was put there and
-  stays, or the ghost of someone who has left.
-- **Small frames** are enlarged, and results reduced, as in the batch model.
-- **Camera shake.** Where the camera shakes during the warm-up, all frames are registered to the scene of that time.
-- **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
-- **Noise and mask** are those of the batch model (:mod:`.mask`).
+approximation, one step a frame, after a warm-up that is learnt like a clip. Beside the scene each pixel has one other
+value, which becomes the scene when it has more support.
 """
 
 from __future__ import annotations
@@ -130,10 +116,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked when frames come.
-
-        `forgetting` and `warm_up` are in seconds, and `threshold` is in units of the noise.
-        """
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate
@@ -311,7 +293,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _end_warm_up(self) -> Generator[Separated, None, None]:
         """Learn the scene from the frames of the warm-up, then track these frames and yield the results."""
-        # `_held` has each of these frames with the seconds since the frame before it.
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
             sample.add(frame.picture)
@@ -337,8 +318,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _track(self, index: int, timed: TimedFrame, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
-        # `_registration` measures the shift of a frame against the scene, and is None if the camera does not shake.
-        # `index` is the frame's number, and `seconds` the time since the frame before.
         frame, time, is_doubtful = timed
         if self._registration is None:
             self._track_registered(index, frame, seconds)
@@ -350,14 +329,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return Separated(index, frame, self.background_, self.mask_, time, is_doubtful)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
-        """Set background and mask of a registered frame; then update the scene and its alternative in place.
-
-        `_scene` and `_alternative`, the one other value of each pixel, are (height, width, channels), `_support` and
-        `_alternative_support` their weights, and `_noise` the standard deviations, all three (height, width); all are
-        of the frame as it is enlarged, if it is small. `_chosen` are flat indices of some thousand pixels. `seconds` is
-        the time since the frame before.
-        """
-        # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
+        """Set background and mask of a registered frame; then update the scene and its alternative in place."""
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         times = enlargement_of(self._noise, self.frame_shape_)
         frame = enlarged(frame, times)
@@ -385,14 +357,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._before = frame
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
-        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
-
-        Of the previous gain, 1 and the median ratio, the candidate that explains most pixels is refined, so that a
-        large object does not pass for a change of illumination. They are compared at the pixels `_chosen` (flat
-        indices): the frame with `_scene`, within twice `_noise`.
-        """
-        # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
-        # difference below which a value counts as explained.
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
         chosen = self._chosen
         x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(self._noise.size, -1)[chosen]
@@ -418,13 +383,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return max(best, 1e-3), float(votes.all(axis=1).mean())
 
     def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
-        """Forget the past if most of the picture is still and has been unexplained for long enough.
-
-        `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
-        scene explains. Forgetting scales down weights, so that new values replace the scene soon. `_support` and
-        `_alternative_support` are the weights of scene and alternative, `_unexplained` counts the seconds for which
-        this has lasted, and `_chosen` are the pixels that are looked at.
-        """
+        """Forget the past if most of the picture is still and has been unexplained for long enough."""
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
         other = 1 - explained > online.new_share and still > online.still_share

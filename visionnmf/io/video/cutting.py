@@ -51,8 +51,7 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
     source : str or Path
         The video.
     parts : mapping of Path to (float, float)
-        Start and end in seconds, by the file to write, whose suffix names the container. The parts must be in the order
-        of time and must not overlap.
+        Start and end in seconds, by the file to write, whose suffix names the container. Parts may overlap.
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -111,9 +110,8 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
             stack.enter_context(part.files)
         for packet, number, time, decoded in packets:
             for part in left:
-                if part.begin > time:
-                    break  # neither this part nor a later one has begun
-                if part.wants(packet.stream_index == streams[0].index, number, time, decoded):
+                is_picture = packet.stream_index == streams[0].index
+                if part.begin <= time and part.wants(is_picture, number, time, decoded):
                     part.write(packet, streams)
             left = [part for part in left if not part.closed]
             if not left:
@@ -125,10 +123,7 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
 def _packets(
     path: Path, limit: dict[str, str], shifts: list[tuple[int, int]], *, sound: bool
 ) -> Iterator[tuple[float, list[Any], Iterator[tuple[Packet, int, float, float]]]]:
-    """Open a video; yield its beginning, the streams to copy, and their packets with number and times in seconds.
-
-    The number is that among the packets of pictures; the times are when it is shown and decoded.
-    """
+    """Open a video; yield its beginning, the streams to copy, and their packets with number and times in seconds."""
     with container_of(path, limit) as container:
         pictures = video_stream_of(path, container, MAX_FRAME_PIXELS)
         streams = [pictures, *(container.streams.audio[:1] if sound else ())]

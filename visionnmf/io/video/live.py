@@ -72,16 +72,13 @@ class LiveReader:
     ----------
     source : str
         ``"-"``, a URL of the kinds ``http``, ``https``, ``rtsp`` and ``rtsps``, ``"camera:0"`` or ``"/dev/video0"``.
-    size : (int, int), optional
-        Width and height of raw frames on standard input. Without it standard input must be a container that describes
-        itself, such as YUV4MPEG, MPEG-TS or Matroska.
-    frame_rate, pixel_format : float, str, optional
-        Of raw frames; 25 and FFmpeg's ``"rgb24"`` if not given.
+    size, frame_rate, pixel_format : (int, int), float, str, optional
+        Width and height of raw frames on standard input, which otherwise describes itself, as YUV4MPEG, MPEG-TS and
+        Matroska do; their rate, 25 if not given, and FFmpeg's name of their format, ``"rgb24"``.
     timeout, patience : float, default=10.0 and 60.0
         Seconds of silence after which a source counts as lost, and seconds during which it is looked for again.
     again_after_end : bool, default=True
-        Whether to connect again also when a stream ends without an error, as streams of cameras do. A file whose server
-        does not say its length is then read again from the beginning.
+        Whether to connect again also when a stream ends without an error, as streams of cameras do.
     until : callable, optional
         Called while the reader waits for a lost source; the frames end when it returns True.
     **wanted
@@ -91,16 +88,12 @@ class LiveReader:
     ----------
     begins_anew, reconnections : bool, int
         False, because what has been read is gone, and how often a lost source was found again.
-    notes : list of str
-        What was lost, in words, and how the source ended.
 
     Raises
     ------
-    UnreadableError, TooLargeError
-        If nothing answers, the answer is not a video, there is no such camera, or frames have more than 50 million
-        pixels.
-    UnsupportedError
-        While iterating, if the frame size changes.
+    MediaError
+        If nothing answers, the answer is not a video, or frames have more than 50 million pixels; while iterating, if
+        the frame size changes.
     ParameterError
         If an argument is out of its range; while iterating, if the source ends before `start`.
 

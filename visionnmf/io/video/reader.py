@@ -82,13 +82,9 @@ class VideoReader:
         gives no rate between 0.01 and 1000.
     declared_frames : int or None
         Number of frames in the file according to its header, None where it does not say.
-    has_sound : bool
-        Whether the file has sound, which is not delivered.
-    time : float
-        When the last delivered frame is shown, in seconds from the beginning of the file. Time stamps that cannot be
-        are replaced: see :class:`~visionnmf.io.video.timeline.Timeline`.
-    frames_read : int
-        Frames that the current or last loop decoded, including those that `every` skips.
+    time, frames_read, has_sound : float, int, bool
+        When the last delivered frame is shown, in seconds from the beginning of the file; the frames that the current
+        or last loop decoded, including those that `every` skips; whether the file has sound, which is not delivered.
     truncated, damaged, problem, notes : bool, int, str or None, list of str
         After a loop: whether the file is cut off or damaged (see Notes), the number of damaged packets and frames, what
         is wrong in one line, and how many frames are missing or doubtful.
