@@ -346,8 +346,8 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
             number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
                 cure = "; if this column names the samples, give it as the key" if key is None else ""
-                place = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
-                raise UnsupportedError(f"{place}: must be a number; got {_shown(str(cell))}{cure}")
+                where = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
+                raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number
     if key is None and len(X) > 2 and X.shape[1] > 1 and any((X[:, 0] == np.arange(len(X)) + k).all() for k in (0, 1)):
         raise UnreadableError(
