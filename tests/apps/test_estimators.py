@@ -90,11 +90,10 @@ def test_a_background_from_a_file_has_all_that_a_fit_leaves(tmp_path):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
 
 
-def test_one_scorer_of_several_is_named(tmp_path):
+def test_a_file_of_several_scorers_has_no_single_one(tmp_path):
     model, _ = sessions()
     save(MasqueradeModel({"ada": model, "ben": model}), tmp_path / "users.npz")
-    assert SessionScorer.load(tmp_path / "users.npz", user="ben").n_sessions_ == model.n_sessions_
-    with pytest.raises(ParameterError, match=r"user must be one of \['ada', 'ben'\]; got None"):
+    with pytest.raises(ParameterError, match=r"must hold one user; got 2; take one of load\(path\).scorers"):
         SessionScorer.load(tmp_path / "users.npz")
 
 
