@@ -183,12 +183,7 @@ class ImageAnnotator(BaseEstimator):
         balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
-
-        `coder` makes codes of `n_components` numbers from each view's features, which `metrics` and `n_neighbors`
-        compare; `method` says how words go from neighbours to an image, `n_words` how many, and `balance` prefers rare
-        ones.
-        """
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`."""
         self.method = method
         self.coder = coder
         self.pseudo_inverse = pseudo_inverse
@@ -308,11 +303,7 @@ class ImageAnnotator(BaseEstimator):
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
-        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
-
-        Each block of `blocks_` has one view's fitted model, None for features as they are. `columns_` (n_columns,) are
-        the factors by which codes are multiplied.
-        """
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
@@ -324,12 +315,7 @@ class ImageAnnotator(BaseEstimator):
         return Coding(self.coder, ranks, self.hellinger and self.metrics is None, self.pseudo_inverse)
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids.
-
-        `codes` (n_images, n_columns) are of the training images. Afterwards `columns_` (n_columns,) are the factors for
-        codes of new images, and `index_` the training codes times these. Each block of `blocks_` names the columns of a
-        view's codes by one model, which give one distance.
-        """
+        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids."""
         weighted = self.method == "weighted"
         self._scale(codes, rng)  # sets `columns_`
         codes *= self.columns_
@@ -348,12 +334,7 @@ class ImageAnnotator(BaseEstimator):
         self.index_ = self._without_zero_weights(codes)
 
     def _without_zero_weights(self, codes: Array) -> Array:
-        """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others.
-
-        Each block of columns gives a distance of its own, whose weight is in `weights_` (n_blocks,). Blocks of weight 0
-        are also removed from `blocks_`, `weights_` and `columns_` (n_columns,), the factors by which codes of new
-        images are multiplied. If all weights are 0, everything stays.
-        """
+        """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others."""
         has_weight = self.weights_ > 0
         if has_weight.all() or not has_weight.any():
             return codes
@@ -422,13 +403,7 @@ class ImageAnnotator(BaseEstimator):
         return distances_of(part, part[rows], which)
 
     def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others.
-
-        `landmarks` are the training images of the kernel regression; the first `count` of them also teach the weights
-        and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among the neighbours of each row, and
-        `left_out` the regression's scores of each landmark without its own vote. `codes` (n_images, n_columns) are
-        scaled, and `step` reports progress.
-        """
+        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others."""
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
         count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)

@@ -46,11 +46,7 @@ def nearest_and(
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
-        """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries.
-
-        That is `function` of the distances (n, n_some) to the rows `some`, such as the prediction of a regression; only
-        its result is kept.
-        """
+        """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries."""
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
         return *_smallest(D, k), function(D[:, some])
 

@@ -97,12 +97,7 @@ class _Likelihood:
         self.weight = (weight / weight.sum()).astype(np.float32)
 
     def __call__(self, w: Array) -> tuple[float, Array]:
-        """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances.
-
-        For each word of each neighbour, `pair` and `cell` are its flat indices in (n_images, k) and (n_images,
-        n_words). `D` (n_images, k, n_distances) are the distances to the neighbours. `truth` and `weight` (n_images,
-        n_words) say which words images have, and how much each of these answers counts.
-        """
+        """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances."""
         # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
         # that have a word.
         p = _softmax(-(self.D @ w.astype(np.float32)))
@@ -133,13 +128,7 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
 
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
-    """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word.
-
-    The terms are what neighbours say of a word, and a weighted sum of them is the logit of its probability. The words
-    are flattened to a single column. The slope of `prior` times itself becomes part of the offset. `inputs`, the terms
-    and then a matrix of ones, and `truth` are (n_images, n_words), `prior` (n_words,) is the logit of each word's
-    frequency, and the result (n_terms + 1, n_words).
-    """
+    """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word."""
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset
     *slopes, of_prior, offset = _logistic(columns, truth.reshape(-1, 1), start, np.full(len(start), COMMON_RIDGE))
@@ -147,12 +136,8 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 
 
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
-    """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
-
-    `inputs` are (n_images, n_columns) each, the last all 1; `ridge` (n_inputs,) is the strength of the pull. It is
-    Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows. Its next step
-    is shorter then. `truth` (n_images, n_columns) is boolean, and `start` and the result are (n_inputs, n_columns).
-    """
+    """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0."""
+    # Levenberg-Marquardt: if a step does not improve a column, its parameters stay, and its damping grows.
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
     value, gradient, hessian = _derivatives(inputs, truth, theta, start, pull)
@@ -171,12 +156,7 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 
 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
-    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses.
-
-    `theta` are the parameters, and ``pull (theta - start)^2 / 2`` is added to the loss of each column. `inputs` are
-    (n_images, n_columns) each, `theta` and `start` (n_inputs, n_columns), `pull` (n_inputs, 1), and the Hessians
-    (n_columns, n_inputs, n_inputs).
-    """
+    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses."""
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
         np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2
