@@ -61,6 +61,9 @@ class Report:
         except KeyError:
             raise AttributeError(f"the report has no {name}") from None
 
+    def __repr__(self) -> str:
+        return f"Report({', '.join(self.figures)})"  # the figures may be large
+
     def __str__(self) -> str:
         return "\n".join(self.as_lines())
 

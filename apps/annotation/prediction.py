@@ -137,11 +137,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
-    """Return the words of image `i` that `outputs` wants, with scores and the nearest training images that have them.
-
-    `near` has the scores of all words and the nearest training images of all images. `outputs` says how many words at
-    most (`top`), and from which score on (`least`).
-    """
+    """Return the words of image `i` that `outputs` wants, with the nearest training images that have them."""
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
@@ -163,10 +159,7 @@ def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
-    """Write a sidecar beside each image with words, and return their names.
-
-    A sidecar of another program is left as it is, and a sentence in `skipped` says so. They are written one by one.
-    """
+    """Write a sidecar beside each image with words, and return their names."""
     written = []
     for image, words in given:
         if not words:

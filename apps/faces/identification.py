@@ -201,11 +201,7 @@ class Identifier:
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:
-    """Return the faces of an image and the warnings of reading it; None if reading fails.
-
-    The arguments before `source` are those of :func:`.read_probe`: the size (height, width) of the faces, whether to
-    cut them out, how many at most (None: all), and the value of white.
-    """
+    """Return the faces of an image and the warnings of reading it; None if reading fails."""
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faces = read_probe(shape, detect, most, white, source)

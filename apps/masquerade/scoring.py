@@ -218,11 +218,7 @@ def _results(
 
 
 def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:
-    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
-
-    A complete session also updates the scorer, unless `judging` forbids it, and its score includes a share of the
-    previous one.
-    """
+    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold."""
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
     threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
@@ -262,11 +258,7 @@ def _begin_round(
     tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
 
     def finish() -> Iterator[_Judged]:
-        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log.
-
-        `tasks` has for each user one that judges all sessions of this user in `read`, those of the round. Each session
-        comes with its judgement, or None if its user has no scorer.
-        """
+        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log."""
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()
@@ -281,10 +273,7 @@ def _begin_round(
 def _judge_user(
     scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
 ) -> tuple[SessionScorer, list[_Judgement]]:
-    """Judge successive sessions of one user, and return the scorer as it is afterwards.
-
-    A session is its commands, and whether it is complete; only then may the scorer learn it (`judging.update`).
-    """
+    """Judge successive sessions of one user, and return the scorer as it is afterwards."""
     return scorer, [_judge(scorer, commands, complete, judging) for commands, complete in sessions]
 
 

@@ -326,10 +326,7 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
-    """Return the new samples in the files `sources`, and the model for them, which was saved to the file `model`.
-
-    Rows are matched by the column `key`, or by position for None. Raises UnreadableError unless the views fit.
-    """
+    """Return the new samples in the files `sources`, and the model for them, which was saved to the file `model`."""
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:

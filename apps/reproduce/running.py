@@ -195,12 +195,7 @@ def _environment(data: str | Path | None) -> Iterator[None]:
 
 
 def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool, stop_at_error: bool) -> Outcome:
-    """Run one experiment, or without `force` read its result from an earlier run with the same key.
-
-    The result is kept as ``<name>.json``, beside its pictures. Unless `stop_at_error`, an error becomes the outcome.
-    `_key` is a digest of what the result depends on, `_kept` reads a result of the same key, and `_with_files` writes
-    the pictures and puts their names in their place.
-    """
+    """Run one experiment, or without `force` read its result from an earlier run with the same key."""
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
         one = registry.EXPERIMENTS[name]

@@ -313,10 +313,7 @@ def _write(file: Path, content: Content, force: bool) -> None:
 
 
 def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
-    """List the pictures of single segments, ``<stem>_<label>.png``, that an earlier run left in a folder.
-
-    Raises OutputExistsError if there are any, unless `force` is true.
-    """
+    """List the pictures of single segments, ``<stem>_<label>.png``, that an earlier run left in a folder."""
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
         raise OutputExistsError(f"{folder}: holds pictures of segments already; {PASS_FORCE}")
@@ -324,11 +321,7 @@ def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
 
 
 def _write_numbered(folder: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
-    """Write a picture of each segment as ``<stem>_<label>.png``, and return the files.
-
-    In a folder whose name ends with "memberships" they show how far pixels belong to the segment, else the segment
-    alone.
-    """
+    """Write a picture of each segment as ``<stem>_<label>.png``, and return the files."""
     if folder.name.endswith("_memberships") and result.memberships is not None:
         pictures: Iterable[NDArray[Any]] = (np.rint(255 * part).astype(np.uint8) for part in result.memberships)
     else:

@@ -51,12 +51,6 @@ def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):
     assert labels(tmp_path / "two") == ["photo.bmp/photo_labels.png", "photo.png/photo_labels.png"]
 
 
-def test_two_folders_with_files_of_one_name_do_not_mix(tmp_path):
-    paint(tmp_path, "a/x.png", "b/x.png", "b/y.png")
-    assert run("segment", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out").exit_code == 0
-    assert labels(tmp_path / "out") == ["a/x_labels.png", "b/x_labels.png", "y_labels.png"]
-
-
 @pytest.mark.long
 def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 1e6)  # no lines about progress where the machine is slow

@@ -49,29 +49,12 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_segment_writes_labels_and_overlay(picture, tmp_path):
-    out = tmp_path / "out"
-    result = run("segment", picture, "--segments", 4, "--out", out)
-    assert result.exit_code == 0 and "photo" in result.stdout and not result.stderr
-    assert files(out) == PICTURES
-    labels = np.array(Image.open(out / "photo_labels.png"))
-    assert labels.shape == (60, 80) and set(np.unique(labels)) == {0, 1, 2, 3}
-    assert np.array(Image.open(out / "photo_overlay.png")).shape == (60, 80, 3)
-
-
 def test_segment_json_is_a_line_for_each_picture(picture, tmp_path):
     result = run("segment", picture, "--json", "--out", tmp_path / "out")
     report = json.loads(result.stdout)
     assert result.exit_code == 0 and report["state"] == "done" and len(report["outputs"]) == 4
     assert report["shape"] == [60, 80] and sum(report["sizes"]) == 60 * 80
     assert {"scale", "n_regions", "seconds"} <= set(report)
-
-
-def test_the_same_picture_gives_the_same_bytes(picture, tmp_path):
-    for name in ("a", "b"):
-        run("segment", picture, "--out", tmp_path / name)
-    first, second = ((tmp_path / name / "photo_labels.png").read_bytes() for name in ("a", "b"))
-    assert first == second
 
 
 def test_background_writes_four_files(clip, tmp_path):
@@ -143,16 +126,6 @@ def test_json_names_what_failed(picture, tmp_path):
     result = run("segment", empty, picture, "--out", tmp_path / "out", "--json")
     failed, done = json_lines(result)
     assert failed["state"] == "failed" and "empty.png" in failed["error"] and done["state"] == "done"
-
-
-def test_two_inputs_with_one_name_do_not_overwrite_each_other(picture, tmp_path):
-    other = tmp_path / "other" / picture.name
-    other.parent.mkdir()
-    other.write_bytes(picture.read_bytes())
-    result = run("segment", picture, other, "--out", tmp_path / "out", "--force")
-    assert result.exit_code == 0
-    found = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*_labels.png")]
-    assert sorted(found) == ["other/photo_labels.png", "photo_labels.png"]
 
 
 @pytest.mark.parametrize(
@@ -318,13 +291,6 @@ def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
     assert model.read_bytes() == before
     assert run("masquerade", "score", model, histories["ann"], "--keep").exit_code == 0
     assert model.read_bytes() != before
-
-
-def test_masquerade_evaluate(histories):
-    result = run("evaluate", "masquerade", *histories.values(), "--json")
-    assert result.exit_code == 0 and json.loads(result.stdout)
-    partly = run("evaluate", "masquerade", *histories.values(), histories["ann"].with_name("none.log"))
-    assert partly.exit_code == 1 and "none.log" in partly.stdout
 
 
 def test_masquerade_errors_are_one_line(histories, tmp_path):

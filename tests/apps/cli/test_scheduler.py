@@ -101,24 +101,6 @@ def test_features_are_as_by_one_process(images, tmp_path, workers):
 
 
 @pytest.mark.long
-def test_faces_are_identified_as_by_one_process(photographs, workers):
-    command = ("faces", "identify", photographs / "people.npz", photographs / "people", "--recursive", "--json")
-    found = assert_same_run(*command, workers=workers)
-    assert found.exit_code == 1 and len(json_lines(found)) == 14
-
-
-@pytest.mark.long
-def test_sessions_are_judged_as_by_one_process(logs, workers):
-    day = sorted((logs / "new").iterdir())
-    found = assert_same_run("masquerade", "score", logs / "users.npz", *day, "--json", workers=workers)
-    assert found.exit_code == 1 and '"alarm"' in found.stdout
-    refused = run("masquerade", "score", logs / "users.npz", "-", "--scheduler", workers.scheduler_address)
-    assert refused.exit_code == 2 and "--scheduler and standard input exclude each other" in " ".join(
-        refused.stderr.split()
-    )
-
-
-@pytest.mark.long
 def test_an_evaluation_on_a_cluster_resumes(tmp_path, address):
     with on_cluster(address):
         with pytest.raises(ValueError, match="4 is too much"):
