@@ -116,6 +116,14 @@ def test_a_few_frames_that_avi_lacks_are_noticed(tmp_path):
     assert reader.truncated and f"read {len(times)} of 700 declared frames" in reader.problem
 
 
+@pytest.mark.parametrize("declared", [25, 50, 12.3])
+def test_holes_of_a_constant_rate_are_counted_whatever_rate_is_declared(declared):
+    timeline = Timeline(1 / declared)
+    for number in [*range(100), *range(110, 200), *range(201, 300), *range(15_000, 15_100)]:
+        timeline.add(number / 25)
+    assert timeline.hole_note.endswith("frames are missing: 10 after 3.96 s, 1 after 7.96 s, 14700 after 11.96 s")
+
+
 def test_rates_that_vary_lack_nothing():
     for stamps in (np.cumsum(np.random.default_rng(0).uniform(0.02, 0.2, 100)), np.arange(100) ** 2 / 25):
         timeline = Timeline(0.04, None)

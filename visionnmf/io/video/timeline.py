@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,10 +20,12 @@ PAUSE, TIMES_USUAL = 1.0, 3.0  # seconds and usual frames: where the next frame 
 RECENT = 3  # frames whose median duration is the usual one
 CATCH_UP = 4  # times as fast as usual come frames whose stamps are behind
 ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
-UNEVEN, HOLES = 0.01, 0.1  # shares of the frames up to which a rate is constant, and its gaps are losses
+HOLES = 0.1  # share of intervals that are not the usual one, up to which these are losses of a constant rate
+LONG = 1.5  # times the usual interval: something may be missing
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
 SHOWN = 3  # holes that a note names
 MOST_PIECES = 100_000
+MOST_HOLES = 1000
 ASKED_STEPS = 1000  # whose median is a frame, in shifts of time stamps
 
 
@@ -83,8 +85,8 @@ class Timeline:
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._stamp: float | None = None  # of the latest frame
         self._wait: float | None = None  # from the latest frame to the next, which another connection brings
-        self._uneven = self._n_holes = self.lost = 0  # of a constant rate: intervals off it, holes, frames in these
-        self._holes: list[str] = []
+        self._intervals: Counter[int] = Counter()  # in milliseconds
+        self._long: list[tuple[float, float]] = []  # times before long intervals, and these
 
     @property
     def usual(self) -> float:
@@ -130,30 +132,32 @@ class Timeline:
         return time
 
     def _measure(self, time: float, usual: float) -> None:
-        """Decide what of the time since the frame before was a pause, and which frames a constant rate lacks there."""
+        """Decide what of the time since the frame before was a pause."""
         interval = time - self.time
-        steps = round(interval / self.step)
-        if abs(interval - steps * self.step) > ROUNDING:
-            self._uneven += 1
-        elif steps > 1:
-            self.lost += steps - 1
-            self._n_holes += 1
-            if self._n_holes <= SHOWN:
-                self._holes.append(f"{steps - 1} after {self.time:.2f} s")
-        elif steps == 1:
+        if abs(interval - self.step) <= ROUNDING:
             interval = self.step
         self.varies = self.varies or abs(time - self.first - self.count * self.step) > ROUNDING
         self.pause = interval - usual if interval > max(PAUSE, TIMES_USUAL * usual) else 0.0
         self.shown = interval - self.pause
         self._recent.append(interval)
+        self._intervals[round(1000 * interval)] += 1
+        if interval > LONG * usual and len(self._long) < MOST_HOLES:
+            self._long.append((self.time, interval))
 
     @property
     def hole_note(self) -> str | None:
         """How many frames a constant rate lacks, and where; None if it lacks none, or the rate varies."""
-        if not self._n_holes or self._uneven > UNEVEN * self.count or self._n_holes > HOLES * self.count:
+        if not self._long or len(self._long) == MOST_HOLES:
             return None
-        more = ", ..." if self._n_holes > SHOWN else ""
-        return f"{self.lost} frames are missing: {', '.join(self._holes)}{more}"
+        usual = self._intervals.most_common(1)[0][0] / 1000
+        step = self.step if abs(usual - self.step) <= ROUNDING else usual
+        even = sum(n for interval, n in self._intervals.items() if abs(interval / 1000 - step) <= ROUNDING)
+        if even < (1 - HOLES) * (self.count - 1):
+            return None
+        holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
+        more = ", ..." if len(holes) > SHOWN else ""
+        places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
+        return f"{sum(n for _, n in holes)} frames are missing: {places}{more}" if holes else None
 
     def resume(self, seconds: float) -> None:
         """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
