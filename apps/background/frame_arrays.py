@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -85,8 +85,8 @@ def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:
     The bits are 0 for frames of another type. A warning says which were taken.
     """
     if isinstance(frames, Iterator):
-        first = list(islice(frames, 1))
-        frames, seen = chain(first, frames), first
+        seen: Sequence[Any] = list(islice(frames, 1))
+        frames = chain(seen, frames)
     else:
         seen = [frames] if isinstance(frames, np.ndarray) else frames if isinstance(frames, list | tuple) else []
     pictures = (frame.picture if isinstance(frame, TimedFrame) else frame for frame in seen)

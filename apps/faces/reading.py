@@ -132,13 +132,12 @@ def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
 
 def find_faces(image: NDArray[Any]) -> list[Box]:
     """Return the boxes in pixels of all upright frontal faces on an RGB image, the largest first."""
-    image = in_eight_bits(image)  # the cascade takes these
+    small: NDArray[Any] = in_eight_bits(image)  # the cascade takes these
     height, width = image.shape[:2]
     shrink = min(1.0, LONGEST / max(height, width))  # large photographs are searched at a smaller scale
-    small = image
     if shrink < 1:
         size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-        small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+        small = cv2.resize(small, size, interpolation=cv2.INTER_AREA)
     shorter = min(small.shape[:2])
     if shorter < LEAST_SIZE:
         return []

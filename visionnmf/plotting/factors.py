@@ -180,7 +180,8 @@ class ReconstructionDisplay:
         # what is next to nothing beside the data is rounding, not an error
         self.limit_ = max(self.limit_, 1e-6 * float(np.nanmax(np.abs(X), initial=0)))
         self.outliers_ = np.abs(residual) > self.limit_
-        self.images_, self.lines_ = [], []
+        self.images_: list[Any] = []
+        self.lines_: list[Any] = []
         if self.image_shape is None:
             self.axes_ = panels(axes, len(X), 1, (6.4, 2.2 * len(X)))
             for ax, *sample in zip(self.axes_, X, model, self.outliers_, strict=True):
@@ -192,19 +193,12 @@ class ReconstructionDisplay:
             for i, row in enumerate(self.axes_.reshape(-1, 4)):
                 white = float(np.nanmax(X[i], initial=0)) or 1.0
                 titles = ("input", "model", "residual", "judged wrong") if i == 0 else ("",) * 4
-                for ax, values, title, options in zip(
-                    row,
-                    (X[i], model[i], residual[i], self.outliers_[i].astype(float)),
-                    titles,
-                    (
-                        {"vmin": 0, "vmax": white},
-                        {"vmin": 0, "vmax": white},
-                        {"vmin": -most, "vmax": most, "cmap": "RdBu_r"},
-                        {"vmin": 0, "vmax": 1},
-                    ),
-                    strict=True,
+                pictures = X[i], model[i], residual[i], self.outliers_[i].astype(float)
+                for ax, values, title, (low, high) in zip(
+                    row, pictures, titles, ((0, white), (0, white), (-most, most), (0, 1)), strict=True
                 ):
-                    self.images_.append(show(ax, values.reshape(shape), title, **options))
+                    colours = "RdBu_r" if low < 0 else "gray"
+                    self.images_.append(show(ax, values.reshape(shape), title, vmin=low, vmax=high, cmap=colours))
         self.figure_ = figure_of(self.axes_)
         return self
 

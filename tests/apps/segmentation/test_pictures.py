@@ -172,6 +172,7 @@ def test_odd_bands() -> None:
 
 def test_twelve_bits_keep_their_own_units() -> None:
     twelve = MOSAIC.image.astype(np.uint16) * 16
-    result = segment(twelve, 4)
+    with pytest.warns(UserWarning, match="taken as 12 bits"):
+        result = segment(twelve, 4)
     assert result.image.max() > 60000
     np.testing.assert_allclose(result.properties()[0]["colour"], twelve[result.labels == 0].mean(axis=0))
