@@ -10,7 +10,7 @@ from typing import Any
 
 from _machine import machine
 
-from visionnmf.datasets.local import data_folder
+from visionnmf.apps.reproduce.data import data_folder
 from visionnmf.exceptions import UnreadableError
 
 __all__ = ["Missing", "data_file", "is_quick", "main"]

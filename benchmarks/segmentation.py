@@ -1,8 +1,7 @@
 """Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, partitions,
-                                                      wrong, pairs, seconds, paper (MahNMF on 20 photographs)
+    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, wrong or seconds
 
 ``visionnmf evaluate segment`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -28,11 +27,11 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
-from visionnmf.apps.segmentation import Hierarchy, paper_segments, segment, segmenter
+from visionnmf.apps.reproduce.data import Photograph, load_photographs
+from visionnmf.apps.segmentation import segment, segmenter
 from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
 from visionnmf.apps.segmentation.scores import covering, score_segmentation
-from visionnmf.apps.segmentation.soft_parts import MOST_NODES, connection, tree_connection
-from visionnmf.datasets.local import SegmentedImage, load_bsds
+from visionnmf.apps.segmentation.soft_parts import connection, tree_connection
 
 N_IMAGES = 60
 SEGMENTS = 5
@@ -42,17 +41,14 @@ FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60
 CUT = 0.001  # best for 21 of them
 SMALL = (48, 80, 120, 160, 240)  # pixels of the longer side of reduced photographs
 SMALL_SCALES = (10, 30, 100, 300, 800)  # of Felzenszwalb's method, of which the best for each size counts
-PARTITIONED = ("20% black or white pixels", "lines of text", "40 specular spots")
 LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
 NODES = 150
-PAIRS = 20_000
-N_PAPER = 20
 OTHERS = 20  # numbers of segments asked of one tree
 
 
-def photographs() -> Iterator[SegmentedImage]:
-    return islice(load_bsds(), N_IMAGES)
+def photographs() -> Iterator[Photograph]:
+    return islice(load_photographs(), N_IMAGES)
 
 
 def normalised_cuts(image: Image) -> Any:
@@ -125,40 +121,9 @@ def small() -> None:
         print(f"| {side} | {mean(enlarged)} | {paired(enlarged, plain)} | {mean(best)} |", flush=True)
 
 
-def spectral(tree: Hierarchy) -> Any:
-    """Cluster regions by eigenvectors of their connections."""
-    nodes = tree.cut(n_segments=MOST_NODES)
-    sizes = np.bincount(nodes, tree.sizes)
-    if len(sizes) <= SEGMENTS + 1:
-        return nodes[tree.labels]
-    return cluster(connection(tree, nodes), sizes / sizes.mean())[nodes][tree.labels]
-
-
 def cluster(affinity: Any, sizes: Any) -> Any:
     weighted = affinity * np.outer(sizes, sizes)
     return spectral_clustering(weighted, n_clusters=SEGMENTS, assign_labels="cluster_qr", random_state=0)
-
-
-def partitions() -> None:
-    """Print the covering of five segments by symmetric NMF and spectral clustering of the same learnt connections."""
-    found: dict[str, dict[str, list[float]]] = {}
-    kinds = ("clean", *(kind for kind in KINDS if kind in PARTITIONED))
-    for kind in kinds:
-        for seed, photograph in enumerate(photographs()):
-            image = photograph.image if kind == "clean" else SPOILERS[kind](photograph.image, seed)
-            result = segment(image, SEGMENTS)
-            labels = {"the tree": result.labels}
-            for loss in LOSSES:
-                labels[f"symmetric NMF, {loss.title()}"] = result.parts(SEGMENTS, loss=loss).argmax(axis=0)
-            labels["spectral clustering"] = spectral(result.hierarchy)
-            for way, each in labels.items():
-                scores = found.setdefault(way, {}).setdefault(kind, [])
-                scores.append(covering(each, photograph.segmentations))
-    print("\n| five segments by | " + " | minus the tree's | ".join(kinds) + " | minus the tree's |")
-    print("| --- |" + " --- |" * 2 * len(kinds))
-    for way, scores_of in found.items():
-        cells = [f"{mean(scores_of[kind])} | {paired(scores_of[kind], found['the tree'][kind])}" for kind in kinds]
-        print(f"| {way} |", " | ".join(cells), "|", flush=True)
 
 
 def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
@@ -209,37 +174,6 @@ def wrong() -> None:
         print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
 
 
-def meeting_heights(tree: Hierarchy, regions: Any) -> Any:
-    """Return the height at which the two regions of each pair (2, n) meet; 0 for a region and itself."""
-    merges = tree.find_merges(regions.T)
-    return np.where(merges >= 0, tree.heights[np.maximum(merges, 0)], 0.0)
-
-
-def pairs() -> None:
-    """Print how well soft parts and the tree predict the share of annotators who put two pixels into one segment."""
-    errors: dict[str, list[float]] = {}
-    for seed, photograph in enumerate(photographs()):
-        chosen = np.random.default_rng(seed).integers(0, photograph.image[..., 0].size, (2, PAIRS))
-        result = segment(photograph.image)
-        predictions = {
-            "the tree, cut at the default scale": np.equal(*result.labels.ravel()[chosen]),
-            "the tree, 1 minus the height at which they meet": 1
-            - meeting_heights(result.hierarchy, result.hierarchy.labels.ravel().astype(np.int64)[chosen]),
-        }
-        for loss in LOSSES:
-            soft = result.parts(SEGMENTS, loss=loss).reshape(SEGMENTS, -1)
-            predictions[f"five soft parts, {loss.title()}"] = np.einsum(
-                "ki,ki->i", soft[:, chosen[0]], soft[:, chosen[1]]
-            )
-            predictions[f"five soft parts, {loss.title()}, the largest alone"] = np.equal(*soft.argmax(axis=0)[chosen])
-        share = np.mean([np.equal(*each.ravel()[chosen]) for each in photograph.segmentations], axis=0)
-        for way, guess in predictions.items():
-            errors.setdefault(way, []).append(float(np.mean((guess - share) ** 2)))
-    print("\n| share of annotators who join two pixels, predicted by | squared error |\n| --- | --- |")
-    for way, values in errors.items():
-        print(f"| {way} | {mean(values)} |")
-
-
 def seconds() -> None:
     """Print processor seconds of the calls, without imports and compiling."""
     found: dict[str, list[float]] = {}
@@ -267,31 +201,13 @@ def seconds() -> None:
     print(f"| segment / Felzenszwalb | {np.median(ratios):.2f} | {ratios.max():.2f} |")
 
 
-def paper() -> None:
-    """Print covering and seconds of the MahNMF paper's method and its baselines, five segments, and of the tree."""
-    ways: dict[str, Callable[[Image], Any]] = {
-        method: partial(paper_segments, n_segments=SEGMENTS, method=method)
-        for method in ("manhattan", "ncut", "spectral")
-    }
-    ways["tree"] = lambda image: segment(image, SEGMENTS).labels
-    print("\n| method | covering | s |\n| --- | --- | --- |")
-    for name, find in ways.items():
-        found, begin = [], time.process_time()
-        for photograph in islice(photographs(), N_PAPER):
-            found.append(covering(find(photograph.image), photograph.segmentations))
-        print(f"| {name} | {mean(found)} | {(time.process_time() - begin) / len(found):.2f} |", flush=True)
-
-
 PARTS = {
     "defaults": defaults,
     "boundaries": boundaries,
     "corrupted": corrupted,
     "small": small,
-    "partitions": partitions,
     "wrong": wrong,
-    "pairs": pairs,
     "seconds": seconds,
-    "paper": paper,
 }
 QUICK = {"N_IMAGES": 2, "SMALL": (48,), "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
 

@@ -21,11 +21,11 @@ from visionnmf._text import one_line
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel, settings_key
-from visionnmf.datasets.local import data_folder
 from visionnmf.exceptions import ParameterError, UnreadableError, VisionNMFError
 from visionnmf.io import output_file, output_folder, write_image
 
 from . import registry
+from .data import data_folder
 from .experiments import Experiment, Outcome, Result, Row, Sizes
 from .page import check_page, write_page
 
@@ -134,7 +134,7 @@ def reproduce(
     quick : bool, default=False
         Whether fewer splits, starts or ranks are run. Such figures show that all works, and are not for citing.
     data : str, Path or None, default=None
-        The folder of data. By default it is the one that :func:`visionnmf.datasets.local.data_folder` finds.
+        The folder of data. By default that of VISIONNMF_DATA.
     n_jobs : int, default=1
         Number of processes. Each experiment has one thread.
     force : bool, default=False

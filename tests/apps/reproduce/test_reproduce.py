@@ -133,11 +133,23 @@ def test_without_matplotlib_one_line_says_what_installs_it(calls, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "verdict"),
-    [([1, 2], [2, 3], "confirmed"), ([2, 3], [1, 2], "reversed"), ([1, 3], [3, 1.1], "level"), ([1], [2], "confirmed")],
+    ("better", "worse", "paper", "verdict"),
+    [
+        ([1, 2], [2, 3], "yes", "confirmed"),
+        ([2, 3], [1, 2], "yes, 5.2", "reversed"),
+        ([1, 3], [3, 1.1], "yes", "level"),
+        ([1], [2], "yes", "confirmed"),
+        ([1, 2], [2, 3], "no, Fig. 5", "reversed"),
+        ([1, 3], [3, 1.1], "no", "confirmed"),
+        ([1, 2], [2, 3], "comparable", "better"),
+        ([1, 3], [3, 1.1], "comparable, mostly", "confirmed"),
+        ([2, 3], [1, 2], "comparable", "reversed"),
+        ([1, 2], [2, 3], "nothing", "better; the paper does not say"),
+    ],
 )
-def test_a_claim_is_judged_by_pairs(better, worse, verdict):
-    assert compared("", better, worse).verdict == verdict
+def test_a_claim_is_judged_by_pairs(better, worse, paper, verdict):
+    row = compared("", better, worse, paper=paper)
+    assert (row.verdict, row.paper) == (verdict, paper)
 
 
 def test_higher_figures_can_be_better():
