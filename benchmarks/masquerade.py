@@ -1,12 +1,12 @@
 """Masquerade scoring on the SEA data: the paper's model, baselines and ours; poisoned training sets; speed.
 
     python benchmarks/masquerade.py          everything (about ten minutes)
-    python benchmarks/masquerade.py table    one part: table, streams, poison or speed
+    python benchmarks/masquerade.py table    one part: table, poison or speed
 
 Protocol (Schonlau et al. 2001): 50 users, 50 sessions of 100 commands each to train, 100 to test, 231 of all test
 sessions another person's. ROC pooled over users; cost = missing % + 6 x false-alarm % (Maxion and Townsend). Everything
-that was chosen was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone (part
-`streams`). The HMM needs hmmlearn.
+that was chosen was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone.
+The HMM needs hmmlearn.
 """
 
 from __future__ import annotations
@@ -71,40 +71,6 @@ def table() -> None:
                 continue
             seconds = time.perf_counter() - start
             row(name + (", with update" if update else ""), scores, thresholds, labels, seconds)
-
-
-def streams() -> None:
-    """Score what the constants were also chosen on: users 1 to 25, each in time, backwards and late, with intruders."""
-    sessions, labels, _ = load_sea(COMMANDS)
-    rng = np.random.default_rng(0)
-    clean = [[s for b, s in enumerate(sessions[u]) if b < TRAINING or not labels[u, b - TRAINING]] for u in range(25)]
-    found: dict[bool, list[np.ndarray]] = {False: [], True: []}
-    truth: list[np.ndarray] = []
-    for user in range(25):
-        for own in (clean[user], clean[user][::-1], clean[user][45:]):
-            stream, y, rest = own[:TRAINING], [], own[TRAINING:]
-            while rest and len(y) < 100:
-                intruding = rng.random() < (0.8 if y and y[-1] else 0.02)
-                if intruding:
-                    if y[-1:] != [True]:
-                        other = clean[rng.choice([v for v in range(25) if v != user])]
-                        position = int(rng.integers(len(other) - 30))
-                    stream = [*stream, other[position % len(other)]]
-                    position += 1
-                else:
-                    stream, rest = [*stream, rest[0]], rest[1:]
-                y.append(intruding)
-            truth.append(np.array(y))
-            for update in found:
-                scores, threshold = score_user(SessionScorer, stream, update)
-                found[update].append(scores - threshold)
-    print("\n## Streams made of the clean sessions of users 1 to 25\n")
-    print("| method | AUC | missing % at 1 / 5 / 10 % false alarms | least cost |\n|---|---|---|---|")
-    y = np.concatenate(truth)
-    for update, parts in found.items():
-        auc, missing, cost = roc_summary(np.concatenate(parts), y)
-        name = "SessionScorer" + (", with update" if update else "")
-        print(f"| {name} | {auc:.3f} | {missing[1]:.0f} / {missing[5]:.1f} / {missing[10]:.1f} | {cost:.1f} |")
 
 
 def poison() -> None:
@@ -177,7 +143,7 @@ def speed() -> None:
     print(f"peak memory of the process: {peak_memory_mb():.0f} MB")
 
 
-PARTS = {"table": table, "streams": streams, "poison": poison, "speed": speed}
+PARTS = {"table": table, "poison": poison, "speed": speed}
 QUICK = {
     "COMMANDS": 5,
     "DRAWS": 1,

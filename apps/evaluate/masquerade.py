@@ -110,11 +110,7 @@ class Task(NamedTuple):
 def _tasks(
     sessions: Mapping[str, Sequence[Symbols]], skipped: list[str], training_share: float, seed: int
 ) -> list[Task]:
-    """Return each user's task: first sessions to train, then later ones and random intruders of others to test.
-
-    Users with too few sessions are left out. UnreadableError is raised if fewer than two remain; it repeats what was
-    `skipped`.
-    """
+    """Return each user's task: first sessions to train, then later ones and random intruders of others to test."""
     split: dict[
         str, tuple[Sequence[Symbols], Sequence[Symbols]]
     ] = {}  # each user's sessions to train on, and to test on
@@ -147,11 +143,8 @@ def score_user(rate: float, seed: int, method: str, split: int, task: Task) -> R
 
 
 def _scores(method: str, task: Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone.
-
-    For a baseline, a model of the first half of the training sessions scores the second half, and the threshold is the
-    quantile that leaves the share `rate` above it.
-    """
+    """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone."""
+    # for a baseline that is a quantile of what a model of the first half of these says of the second half
     model = METHODS[method](rate, random_state).fit(task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
     if isinstance(model, SessionScorer):

@@ -57,10 +57,7 @@ def annotation_scores(
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(train_codes: Array, test_codes: Array) -> list[float]:
-        """Return accuracy, recall and normalised score, in %, of the words that test images get.
-
-        Each gets words of the training images with the nearest codes. The outer `train` and `test` have the true words.
-        """
+        """Return accuracy, recall and normalised score, in %, of the words of the training images nearest in codes."""
         found = score_words(test.labels, transferred(train_codes, test_codes, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 

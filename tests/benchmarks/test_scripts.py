@@ -44,7 +44,7 @@ PARTS = {
     "face_peers": ["peers"],
     "faces": ["bars", "groups", "strangers", "cost"],
     "features": ["rates", "agreement", "themes"],
-    "masquerade": ["table", "streams", "poison", "speed"],
+    "masquerade": ["table", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "words"],
     "online": ["mnist", "contaminated"],
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "wrong", "seconds"],
