@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test test-all quick check-seeds test-nojit test-bounds test-device test-versions attack lint format types links tables bench
+.PHONY: help setup test test-all quick check-seeds test-nojit test-bounds test-device test-versions docs attack lint format types links tables bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,6 +36,9 @@ test-device:  ## fits of PyTorch's arrays; CI installs the release that was last
 
 test-versions:  ## every command on each Python of this machine with the newest libraries, and with the lowest
 	$(PYTHON) -m tests.versions
+
+docs:  ## the site, with its gallery, in build/site; warnings are errors
+	$(PYTHON) -m sphinx -q -W --keep-going -b html docs build/site
 
 MINUTES ?= 20
 SEED ?=

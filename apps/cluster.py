@@ -22,6 +22,7 @@ from visionnmf import __version__
 from visionnmf._text import one_line
 from visionnmf.apps import ClusterError, cluster_address
 from visionnmf.exceptions import VisionNMFError, installed_by
+from visionnmf.io.decoding import decode_apart, decodes_apart
 
 PATIENCE = 10.0  # seconds in which a scheduler must answer and have a worker
 
@@ -127,7 +128,7 @@ class _Workers(Executor):
     def __init__(self, scheduler: str, client: Any) -> None:
         """Take the address of a scheduler and Dask's client for it, and note what workers must know of this process."""
         self._scheduler, self._client = scheduler, client
-        self._process = _Process(__version__, os.getcwd(), time.time())
+        self._process = _Process(__version__, os.getcwd(), time.time(), decodes_apart())
         # by the id of a partial function: it, kept so that no other gets this id, and the task that has it on a worker
         self._sent: dict[int, tuple[partial[Any], Any]] = {}
 
@@ -202,10 +203,12 @@ def _files_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield each text and path in a value, also in lists, tuples, mappings and records."""
+    """Yield each text and path in a value, also in lists, tuples, mappings, records and partial functions."""
     if isinstance(value, str | PurePath):
         yield str(value)
         return
+    if isinstance(value, partial):
+        value = [value.args, value.keywords]
     if isinstance(value, Mapping):
         value = list(value.values())
     elif is_dataclass(value):
@@ -216,7 +219,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _itself(function: T) -> T:
-    """Return a function: the result of a task, which the cluster keeps, so that the function is sent only once."""
+    """Return a function, which the cluster keeps as the result of a task, so that it is sent only once."""
     return function
 
 
@@ -231,13 +234,12 @@ class _Process:
     version: str
     folder: str
     began: float
+    apart: bool  # whether files are decoded in a process of their own
     needed: Sequence[str] = ()
 
 
 def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Call a function on a worker, in one thread and in the folder of the process that has submitted it."""
-    # Files that `process.needed` names exist where the job was submitted. A job may replace those written since
-    # `began`: results of this run, perhaps of a worker that was lost before it could report them.
     from distributed import get_worker
     from threadpoolctl import threadpool_limits
 
@@ -246,6 +248,8 @@ def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kw
     worker = get_worker()
     _check_worker(worker.address, __version__, process.version, worker.state.nthreads)
     os.environ["VISIONNMF_NUM_THREADS"] = "1"
+    if process.apart:
+        decode_apart()
     before = os.getcwd()
     try:
         os.chdir(process.folder)

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from visionnmf.exceptions import VisionNMFError
+from visionnmf.io.decoding import decode_apart, decodes_apart
 
 from .cluster import open_workers
 
@@ -40,7 +41,7 @@ def open_pool(processes: int) -> Iterator[Executor]:
             return
     others = set(active_children())  # processes that were there before, and are none of ours
     # Spawned, not forked: a fork would inherit the state of thread pools. `_begin` runs first in each process.
-    with _Pool(processes, get_context("spawn"), _begin) as pool:
+    with _Pool(processes, get_context("spawn"), _begin, (decodes_apart(),)) as pool:
         try:
             with _lost_processes_reported():
                 yield pool
@@ -90,7 +91,6 @@ class _Own:
 
 def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a function in a process of a pool, unless it was asked to end: queued jobs cannot be withdrawn."""
-    # `_Own` is the state of this process: `working` while a job runs, and `ending` once the signal to end has come.
     try:
         _Own.working = True  # set before the test, so that no signal can fall between the two
         if _Own.ending:
@@ -100,11 +100,12 @@ def _work(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         _Own.working = False
 
 
-def _begin() -> None:
+def _begin(apart: bool) -> None:
     """Limit this process to one thread, and let it end on SIGTERM or after the end of the first process."""
-    # `_end` writes to the pipe `_Own.wake` at the signal, and `_watch` waits at its other end.
     from threadpoolctl import threadpool_limits
 
+    if apart:  # each process has a decoder of its own
+        decode_apart()
     awake, _Own.wake = Pipe(duplex=False)
     threading.Thread(target=_watch, args=(awake,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets it as well and ends this one ...
@@ -115,8 +116,6 @@ def _begin() -> None:
 
 def _end(_number: int, _frame: object) -> None:
     """Handle the signal to end: stop the job of this process, and wake the watching thread by the pipe."""
-    # `_Own` is the state of this process: `ending` once this was called, `working` while a job runs, and `wake` that
-    # pipe.
     if _Own.ending:  # a second signal would interrupt the clean-up that the first one started
         return
     _Own.ending = True
@@ -126,11 +125,7 @@ def _end(_number: int, _frame: object) -> None:
 
 
 def _watch(awake: Connection) -> None:
-    """End this process soon after it was asked to, or when the first process was killed.
-
-    A thread runs this. `awake` is the end of a pipe to which `_end` writes. If instead the first process is gone, this
-    process sends itself the signal. Either way it has `GRACE` seconds to clean up.
-    """
+    """End this process soon after `_end` has written to the pipe `awake`, or the first process was killed."""
     first = parent_process()
     gone = [] if first is None else [first.sentinel]
     if awake not in wait([awake, *gone]):

@@ -1,25 +1,33 @@
-"""The report of an application: the same form for every command and its Python function."""
+"""The report of a command on one input: one form for every application, for programs and for people."""
 
 from __future__ import annotations
 
+import math
 import re
-from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
+from visionnmf._text import printable
+
+MOST_PICTURES = 4  # that a notebook shows
 MOST_NUMBERED = 3  # files whose names differ in their numbers alone that are listed one by one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(ABC):
+class Report:
     """What was read, what was found, and what was written.
 
-    A report is a frozen dataclass with the figures of its application. :meth:`as_dict` returns it for programs,
-    :meth:`summary` for people.
+    Each figure is an attribute as well: ``report.seconds`` is ``report.figures["seconds"]``. A printed report is text
+    for people.
 
     Attributes
     ----------
+    figures : dict
+        What the application has found; the function that returns the report says which figures there are.
+    lines : list of str
+        The figures in words.
     inputs : list of str
         Files, folders, samples or data sets, as the caller named them.
     outputs : list of str
@@ -28,39 +36,76 @@ class Report(ABC):
         A sentence for each input, or part of one, that could not be used. The work went on without it.
     notes : list of str
         A sentence for each reason to doubt the result.
+    warnings : list of str
+        Warnings that came while a command was working.
+    model : object
+        The fitted model, where one was made.
+    state : {"done", "exists", "failed"}
+        Whether the input was worked on, has results already, or could not be used, of which `error` says why.
     """
 
+    figures: dict[str, Any] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    model: Any = None
+    state: Literal["done", "exists", "failed"] = "done"
+    error: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON: the figures of the application, then inputs, outputs, skipped and notes."""
-        return self._figures() | {name: list(getattr(self, name)) for name in _COMMON}
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["figures"][name]
+        except KeyError:
+            raise AttributeError(f"the report has no {name}") from None
+
+    def __repr__(self) -> str:
+        return f"Report({', '.join(self.figures)})"  # the figures may be large
 
     def __str__(self) -> str:
-        """Return :meth:`summary`, so that a printed report can be read."""
-        return self.summary()
+        return "\n".join(self.as_lines())
 
-    @abstractmethod
-    def summary(self) -> str:
-        """Return the report for a person, in one line or a few."""
+    def _repr_html_(self) -> str:
+        """Show the report and its first pictures, in notebooks."""
+        from html import escape
+        from pathlib import Path
 
-    def _figures(self) -> dict[str, Any]:
-        """Return the application's own figures: by default all attributes but inputs, outputs, skipped and notes."""
-        return {name: value for name, value in asdict(self).items() if name not in _COMMON}
+        from visionnmf._html import thumbnail
+        from visionnmf.io import read_image
 
-    def _notes_and_outputs(self) -> list[str]:
-        """Return the last lines of a summary: the notes, the files written, and what was left out and why."""
-        return [
-            *self.notes,
-            *(f"wrote {name}" for name in _shortened(self.outputs)),
-            *(f"left out: {sentence}" for sentence in self.skipped),
-        ]
+        files = [file for file in self.outputs if file.endswith(".png") and Path(file).is_file()][:MOST_PICTURES]
+        pictures = [thumbnail(read_image(file), Path(file).name) for file in files]
+        return f"<pre>{escape(str(self))}</pre>{''.join(pictures)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report in JSON's types, without the lines and the model; numbers that are not finite are None."""
+        common = {name: getattr(self, name) for name in ("inputs", "outputs", "skipped", "notes", "warnings")}
+        reason = {"error": self.error} if self.error else {}
+        plain: dict[str, Any] = _plain({"state": self.state} | reason | self.figures | common)
+        return plain
+
+    def as_lines(self, *, files: bool = True) -> list[str]:
+        """Return the report for a person: its lines, then notes, the `files` written, and what was left out."""
+        written = _shortened(self.outputs) if files else []
+        more = [*self.notes, *(f"wrote {name}" for name in written), *(f"left out: {each}" for each in self.skipped)]
+        return [printable(line) for line in (*self.lines, *(f"  {line}" for line in more))]
 
 
-_COMMON = tuple(attribute.name for attribute in fields(Report))
+def _plain(value: Any) -> Any:
+    """Return a value in JSON's types."""
+    if is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if hasattr(value, "_asdict"):  # a named tuple
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):  # an array, or a number of NumPy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shortened(names: list[str]) -> list[str]:

@@ -37,8 +37,6 @@ Jobs = Mapping[str, tuple[Any, ...]]
 
 def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
     """Return a digest of all that the rows of every job depend on: sixteen hexadecimal digits."""
-    # `settings` are values that JSON can represent, and `arrays` the data. Results of an earlier run are used again
-    # only under the same key.
     digest = hashlib.blake2b(digest_size=8)
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -108,12 +106,7 @@ def _attempt(work: Callable[..., Rows], *arguments: Any) -> Rows | str:
 def _all_kept(
     folder: Path, jobs: Jobs, key: str, columns: tuple[str, ...], force: bool, also: Sequence[str]
 ) -> dict[str, Rows]:
-    """Return the rows of jobs that an earlier run has finished, by name; make `folder`, with a file for each.
-
-    Files of another `key`, the digest of settings and data, and the files `also`, raise OutputExistsError without
-    `force`. `folder` is ``jobs`` in that of the results. `_kept` returns the rows of a file with the same key, and None
-    if there is none.
-    """
+    """Return the rows of jobs that an earlier run has finished, by name; make the `folder` with a file for each."""
     output_folder(folder)
     read = {name: _kept(folder / f"{name}.json", key, columns, force) for name in jobs}
     found = {name: rows for name, rows in read.items() if rows is not None}
@@ -124,7 +117,6 @@ def _all_kept(
 
 def _kept(path: Path, key: str, columns: tuple[str, ...], force: bool) -> Rows | None:
     """Return a finished job's rows, or None if it must be run; without `force` a wrong file raises an error."""
-    # `key` is the digest of settings and data, and `columns` are the keys of each row.
     if not path.is_file():
         return None
     try:

@@ -64,7 +64,6 @@ class OptionField:
 
     def check(self, value: Any) -> Any:
         """Return `value` in the field's type, or raise ParameterError if it is not allowed."""
-        # `optional` says whether None is allowed, and `option` has the range of numbers and the choices of texts.
         option = self.option
         if value is None and self.optional:
             return None
@@ -94,7 +93,6 @@ class OptionField:
 
     def _is_plain(self, value: Any) -> bool:
         """Return whether a value is plainly right without NumPy; False only says that the checks must decide."""
-        # Numbers are allowed from option.low to option.high (None: no limit), without `low` itself if option.above.
         option = self.option
         if self.type is bool or type(value) is bool:  # True and False count as numbers in Python, but not here
             return self.type is type(value)
@@ -127,11 +125,7 @@ def settings(cls: type[T]) -> type[T]:
     """
 
     def __post_init__(self: Any) -> None:
-        """Check the fields of a new record, then call its method `check` if it has one.
-
-        Each value is replaced by the checked one, such as 1.0 for 1 in a field of floats. The class is frozen, and
-        refuses plain assignments.
-        """
+        """Replace each value by the checked one, such as 1.0 for 1 in a field of floats, then check the whole."""
         for field in options_of(cls):
             object.__setattr__(self, field.name, field.check(getattr(self, field.name)))
         check = getattr(self, "check", None)

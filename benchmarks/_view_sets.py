@@ -11,7 +11,7 @@ from _main import data_file
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from visionnmf.apps.multiview import read_views
+from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.features import make_extractor
 from visionnmf.io import decode_image
 

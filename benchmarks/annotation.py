@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf import NMF
 from visionnmf.apps.annotation import ImageAnnotator
-from visionnmf.apps.annotation.image_features import usual_extractors
+from visionnmf.apps.annotation.images import usual_extractors
 from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.apps.reproduce.data import load_corel
 from visionnmf.apps.reproduce.online_annotation import ANNOTATING, EPOCHS, WORDS, annotation_scores

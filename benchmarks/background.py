@@ -5,6 +5,7 @@
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py small           all clips reduced to some tens of pixels
+    python benchmarks/background.py events          events of objects in true masks, at even and uneven times
 
 The clips are research data that the project does not ship: see datasets/README.md. Only mask values 0 and 50 (shadow)
 as background and 255 as foreground are scored; pixels are pooled over a clip's frames, then clips averaged.
@@ -30,9 +31,13 @@ from _clips import CLIPS, Clip, load_clip
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, tuning
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, Separated, tuning
+from visionnmf.apps.background.event_tables import find_boxes
 from visionnmf.apps.background.model.mask import median_mask
+from visionnmf.apps.background.object_events import ObjectFinder
+from visionnmf.apps.background.settings import EventSettings
 from visionnmf.apps.evaluate.background import Confusion, TrueClip, score_clip
+from visionnmf.io.video.timeline import Timeline
 
 Frames = NDArray[np.uint8]
 Counts = NDArray[np.int64]  # true positives, false positives, false negatives
@@ -45,6 +50,7 @@ LONG = 300  # frames
 ROBUST = ["cdnet_highway", "sbi_highwayii"]
 SMALL = (40, 80, 120)  # pixels of the longer side
 SMALL_MASKS = 30  # a clip
+RATE = 25  # frames a second, of events
 
 
 def temporal_median(video: Clip) -> Frames:
@@ -278,7 +284,47 @@ def small() -> None:
         print(f"| **{side}** | **mean** |", " | ".join(f"**{mean:.3f}**" for mean in np.mean(rows, axis=0)), "|")
 
 
+def spacings(n: int) -> dict[str, tuple[NDArray[np.float64], NDArray[np.intp]]]:
+    """Return time stamps of n frames in seconds, and the frames that are left, by what was done to them."""
+    even, every = np.arange(n) / RATE, np.arange(n)
+    twice = np.where(every < n // 2, even / 2, even - even[n // 2] / 2)
+    same = even.copy()
+    same[5::10] = same[4::10][: len(same[5::10])]
+    return {
+        "even": (even, every),
+        "0.1 % later": (1.001 * even, every),
+        "jittered by 8 ms": (even + np.random.default_rng(0).uniform(-0.008, 0.008, n), every),
+        "every tenth as the one before": (same, every),
+        "every tenth dropped": (even, every[every % 10 != 7]),
+        "twice the rate in the first half": (twice, every),
+    }
+
+
+def n_events(video: Clip, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp]) -> list[int]:
+    """Return how many objects move, for half a second at least, and for any time."""
+    counts = []
+    for least in (0.5, 0.0):
+        finder, timeline, found = ObjectFinder(EventSettings(min_length=least), 1 / RATE), Timeline(1 / RATE), 0
+        for i in picks:
+            frame = video.frames[video.gt_index[i]]
+            part = Separated(int(i), frame, frame, masks[i], timeline.add(float(stamps[i])))
+            found += len(finder.add(part, find_boxes(masks[i], 0.0005)))
+        counts.append(found + len(finder.end()))
+    return counts
+
+
+def events() -> None:
+    """Print how many events of objects true masks have, where their time stamps are not even."""
+    print("\n| clip (masks) |", " | ".join(spacings(2)), "|\n| --- |", " | ".join("---" for _ in spacings(2)), "|")
+    for name in CLIPS:
+        video = load_clip(name)
+        masks = (video.gt_masks == 255).astype(np.uint8) * 255
+        cells = [n_events(video, masks, *given) for given in spacings(len(masks)).values()]
+        print(f"| {name} ({len(masks)}) |", " | ".join(f"{half} ({every})" for half, every in cells), "|", flush=True)
+
+
 PARTS = {
+    "events": events,
     "live": live,
     "masks": masks,
     "table": table,
@@ -288,6 +334,7 @@ PARTS = {
 QUICK = {
     "COMPARED": ("ours", "median"),
     "LIVE": ["sbi_snellen"],
+    "CLIPS": ["sbi_snellen"],
     "WITH_MASKS": ["sbi_cavignal", "wallflower_camouflage"],
     "MASKS_A_CLIP": 3,
     "CHOICES": {"noise.lowest": (6.0, 3.0), "mask.gap": (0, 11)},

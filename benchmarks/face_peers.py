@@ -26,7 +26,7 @@ from visionnmf import RPCA
 from visionnmf.apps.evaluate import FaceConditions
 from visionnmf.apps.evaluate.faces import FaceSplit, make_split
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.classifiers import ClassResidual
+from visionnmf.apps.faces.distances import ClassResidual
 
 CONDITIONS = ("none", "occlusion:12", "salt_and_pepper:0.3", "gaussian:40")
 SPLITS = 3

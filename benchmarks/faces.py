@@ -3,6 +3,7 @@
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py groups ORL [SPLITS]     `cluster_faces` beside k-means; also DIGITS and MNIST
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
+    python benchmarks/faces.py coverage UMIST [DRAWS]  how often the printed error rates hold for new images
     python benchmarks/faces.py pictures ORL [DRAWS] [KNOWN]    photographs without a face, faces that are lost
     python benchmarks/faces.py occlusions ORL [SPLITS] sunglasses, scarves and foreign texture on the test images
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from resource import RUSAGE_SELF, getrusage
@@ -34,8 +36,8 @@ from visionnmf import NMF
 from visionnmf.apps.evaluate import Comparison, FaceConditions, RandomSplits, evaluate, faces as study
 from visionnmf.apps.evaluate.faces import make_split
 from visionnmf.apps.faces import FaceRecognizer, cluster_faces
-from visionnmf.apps.faces.cleaning import flat_blocks
 from visionnmf.apps.faces.clustering import whitened_codes
+from visionnmf.apps.faces.images import flat_blocks
 from visionnmf.apps.faces.reading import as_rows, read_probe
 from visionnmf.apps.reproduce.face_methods import text_of
 from visionnmf.datasets import Faces, corrupt, load_faces
@@ -58,6 +60,7 @@ GROUPED = tuple(CONDITIONS[i] for i in (0, 1, 6, 3))
 STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
 MOST_GROUPED = 700  # images
 MOST_STRANGERS = 400  # images
+DRAWS, TRAINED, TESTED = 200, 6, 10  # of `coverage`, and images of each person
 SEEN = 0.2  # share of the new images that must be alike for a pair to count
 OCCLUSIONS = ("none", "sunglasses", "scarf", "block10", "block20", "block30", "block40")
 NOISES = (CONDITIONS[5], CONDITIONS[6], CONDITIONS[9])
@@ -182,6 +185,48 @@ def strangers(name: str = "ORL", draws: int = 0) -> None:
         f"unknown people who pass is above its interval in {above[0]} and below in {below[0]}, that of known people "
         f"who are rejected in {above[1]} and {below[1]}"
     )
+
+
+def coverage(name: str = "UMIST", draws: int = 0) -> None:
+    """Print how often the reported intervals hold the rates of new images: of images drawn at random, and later ones.
+
+    Three fifths of the people are known, by six images each; the others are unknown. Later images get a quarter of the
+    draws.
+    """
+    faces = load(name)
+    shape = (faces.images.shape[1], faces.images.shape[2])
+    for way, share in (("at random", 1), ("the first ones", 4)):
+        found = []
+        for draw in range(FIRST, FIRST + -(-(draws or DRAWS) // share)):
+            rng = np.random.default_rng(draw)
+            people = rng.permutation(np.unique(faces.labels))
+            own = [np.flatnonzero(faces.labels == person) for person in people]
+            own = [rng.permutation(one) for one in own] if way == "at random" else own
+            known = own[: -(-3 * len(people) // 5)]
+            unknown = np.concatenate(own[len(known) :])
+            train, new = (
+                np.concatenate([one[part] for one in known])
+                for part in (slice(TRAINED), slice(TRAINED, TRAINED + TESTED))
+            )
+            recognizer = FaceRecognizer(n_components=20, image_shape=shape, random_state=draw)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "X has copies")
+                recognizer.fit(as_rows(faces.images[train]), faces.labels[train])
+            named = [
+                np.mean([one.person is not None for one in recognizer.identify(as_rows(faces.images[some]))])
+                for some in (unknown, new)
+            ]
+            rates = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
+            found.append([*rates, *recognizer.rate_intervals_.ravel(), named[0], 1 - named[1]])
+        table = np.array(found)
+        means, above = 100 * table.mean(axis=0), 100 * (table[:, 6:] > table[:, [3, 5]]).mean(axis=0)
+        print(f"{name}, trained with images {way}, {len(table)} draws")
+        for row, rate in enumerate(("unknown people who pass", "known people who are rejected")):
+            print(
+                f"  {rate}: reported {means[row]:.1f} % (at most {means[3 + 2 * row]:.1f}), measured "
+                f"{means[6 + row]:.1f}, above the interval in {above[row]:.1f} % of the draws",
+                flush=True,
+            )
 
 
 def pictures(name: str = "ORL", draws: int = 0, n_known: int = 0) -> None:
@@ -325,6 +370,7 @@ PARTS = {
     "bars": bars,
     "groups": grouped,
     "strangers": strangers,
+    "coverage": coverage,
     "pictures": pictures,
     "occlusions": occlusions,
     "missing": missing,
@@ -333,6 +379,7 @@ PARTS = {
 }
 QUICK = {
     "SPLITS": 1,
+    "DRAWS": 1,
     "CONDITIONS": CONDITIONS[6:8],
     "STRANGERS": STRANGERS[1:2],
     "RANK": 3,

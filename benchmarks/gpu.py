@@ -160,7 +160,7 @@ def iteration() -> None:
     if CPU_ITERATIONS:
         memory = Problem(X.cpu().numpy(), Loss("manhattan"))
         Wt, H = start(X.shape, r)
-        slow = statistics.median(iteration_times(AdmmInMemory(memory, Wt, r), H, CPU_ITERATIONS + 2, "cpu"))
+        slow = statistics.median(iteration_times(AdmmInMemory(memory, Wt), H, CPU_ITERATIONS + 2, "cpu"))
         row(f"the processor, {n_threads()} threads", f"{slow:.3f} s, {slow / median:.3g} times as long")
 
 

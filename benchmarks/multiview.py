@@ -30,7 +30,7 @@ from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
 from visionnmf.apps.evaluate.multiview import learnable, split_samples, study_of
 from visionnmf.apps.evaluate.view_methods import METHODS as COMPARED
-from visionnmf.apps.multiview import read_views
+from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views

@@ -1,7 +1,8 @@
-"""Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, soft parts, and seconds.
+"""Segmentation of 60 test photographs of BSDS500: by default, of spoilt photographs, superpixels, and seconds.
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
-    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, wrong or seconds
+    python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, superpixels,
+                                                      wrong, seconds
 
 ``visionnmf evaluate segment`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -29,9 +30,15 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import SymmetricNMF
 from visionnmf.apps.reproduce.data import Photograph, load_photographs
 from visionnmf.apps.segmentation import segment, segmenter
-from visionnmf.apps.segmentation.boundaries import count_matches, label_boundaries, score_boundaries
-from visionnmf.apps.segmentation.scores import covering, score_segmentation
-from visionnmf.apps.segmentation.soft_parts import connection, tree_connection
+from visionnmf.apps.segmentation.scores import (
+    contingency_table,
+    count_matches,
+    covering,
+    label_boundaries,
+    score_boundaries,
+    score_segmentation,
+)
+from visionnmf.apps.segmentation.soft_parts import tree_connection
 
 N_IMAGES = 60
 SEGMENTS = 5
@@ -41,6 +48,7 @@ FELZENSZWALB = {"scale": 800, "sigma": 0.8, "min_size": 50}  # best for these 60
 CUT = 0.001  # best for 21 of them
 SMALL = (48, 80, 120, 160, 240)  # pixels of the longer side of reduced photographs
 SMALL_SCALES = (10, 30, 100, 300, 800)  # of Felzenszwalb's method, of which the best for each size counts
+SUPERPIXELS = (300, 1000)
 LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
 NODES = 150
@@ -126,6 +134,18 @@ def cluster(affinity: Any, sizes: Any) -> Any:
     return spectral_clustering(weighted, n_clusters=SEGMENTS, assign_labels="cluster_qr", random_state=0)
 
 
+def superpixels() -> None:
+    """Print the achievable accuracy of superpixels: the share of pixels in regions of people that hold most of each."""
+    print("\n| superpixels asked for | fewest found | segment | SLIC |\n| --- | --- | --- | --- |")
+    for count in SUPERPIXELS:
+        found = [(segment(p.image, count).labels, slic(p.image, count), p.segmentations) for p in photographs()]
+        tables = [[[contingency_table(each, truth) for truth in truths] for each in pair] for *pair, truths in found]
+        ours, others = ([np.mean([t.max(axis=1).sum() / t.sum() for t in own[k]]) for own in tables] for k in (0, 1))
+        print(
+            f"| {count} | {min(int(own.max()) + 1 for own, *_ in found)} | {mean(ours)} | {mean(others)} |", flush=True
+        )
+
+
 def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
     """Replace a share of the entries of an affinity by random numbers from 0 to 1."""
     rng, spoilt = np.random.default_rng(seed), np.triu(affinity, 1)
@@ -134,8 +154,8 @@ def spoil_entries(affinity: Any, share: float, seed: int) -> Any:
     return spoilt + spoilt.T + np.eye(len(spoilt))
 
 
-def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[float]]]:
-    """Return the coverings of five segments by each method and share of wrong entries in the affinity `connect`."""
+def spoilt_coverings() -> dict[str, dict[float, list[float]]]:
+    """Return the coverings of five segments by each method and share of wrong entries in the affinity."""
     found: dict[str, dict[float, list[float]]] = {}
     for seed, photograph in enumerate(photographs()):
         tree = segment(photograph.image).hierarchy
@@ -143,7 +163,7 @@ def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[
         sizes = np.bincount(nodes, tree.sizes)
         if len(sizes) <= 2 * SEGMENTS:
             continue
-        sizes, clean = sizes / sizes.mean(), connect(tree, nodes)
+        sizes, clean = sizes / sizes.mean(), tree_connection(tree, nodes)
         for share in WRONG:
             affinity = spoil_entries(clean, share, seed)
             labels = {"spectral clustering": cluster(affinity, sizes)}
@@ -160,18 +180,17 @@ def spoilt_coverings(connect: Callable[..., Any]) -> dict[str, dict[float, list[
 
 
 def wrong() -> None:
-    """Print the covering of five segments when some entries of the affinity are wrong."""
-    for name, connect in (("shortest paths", connection), ("heights in the tree", tree_connection)):
-        found = spoilt_coverings(connect)
-        base = found["spectral clustering"]
-        print(f"\n| five segments by {name} |", " | ".join(f"{s:.0%} wrong | minus spectral" for s in WRONG), "|")
-        print("| --- |" + " --- |" * 2 * len(WRONG))
-        for way, scores_of in found.items():
-            cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
-            print(f"| {way} |", " | ".join(cells), "|", flush=True)
-        losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
-        cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
-        print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
+    """Print the covering of five segments when some entries of the affinity, heights in the tree, are wrong."""
+    found = spoilt_coverings()
+    base = found["spectral clustering"]
+    print("\n| five segments by |", " | ".join(f"{s:.0%} wrong | minus spectral" for s in WRONG), "|")
+    print("| --- |" + " --- |" * 2 * len(WRONG))
+    for way, scores_of in found.items():
+        cells = [f"{mean(scores_of[share])} | {paired(scores_of[share], base[share])}" for share in WRONG]
+        print(f"| {way} |", " | ".join(cells), "|", flush=True)
+    losses = [found[f"symmetric NMF, {loss.title()}"] for loss in LOSSES]
+    cells = [f"| {paired(losses[0][share], losses[1][share])}" for share in WRONG]
+    print("| Manhattan minus Frobenius |", " | ".join(cells), "|", flush=True)
 
 
 def seconds() -> None:
@@ -187,13 +206,12 @@ def seconds() -> None:
     for number, photograph in enumerate(photographs()):
         image = photograph.image
         if not number:
-            segment(image).parts()  # compiles
+            segment(image)  # compiles
         result = clock("segment", partial(segment, image))
         clock("Felzenszwalb", partial(felzenszwalb, image, **FELZENSZWALB))
         clock("another number of segments", *(partial(result.at, n_segments=2 + k) for k in range(OTHERS)))
         clock("another scale", *(partial(result.at, scale=0.02 + 0.6 * k / OTHERS) for k in range(OTHERS)))
-        for loss in LOSSES:
-            clock(f"five soft parts, {loss}", partial(result.parts, SEGMENTS, loss=loss))
+        clock("five segments by NMF", partial(segment, image, SEGMENTS, method="nmf"))
     print("\n| call | median, s | largest, s |\n| --- | --- | --- |")
     for name, values in found.items():
         print(f"| {name} | {np.median(values):.4f} | {max(values):.4f} |")
@@ -206,10 +224,17 @@ PARTS = {
     "boundaries": boundaries,
     "corrupted": corrupted,
     "small": small,
+    "superpixels": superpixels,
     "wrong": wrong,
     "seconds": seconds,
 }
-QUICK = {"N_IMAGES": 2, "SMALL": (48,), "SCALES": (0.36,), "KINDS": ("20% black or white pixels",)}
+QUICK = {
+    "N_IMAGES": 2,
+    "SMALL": (48,),
+    "SUPERPIXELS": (200,),
+    "SCALES": (0.36,),
+    "KINDS": ("20% black or white pixels",),
+}
 
 if __name__ == "__main__":
     main(PARTS, globals(), QUICK)

@@ -26,8 +26,7 @@ from visionnmf.apps.reproduce.data import load_photographs
 from visionnmf.apps.segmentation.cues import filter_responses, find_cues
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.kernels import FEATURES, BorderTrees
-from visionnmf.apps.segmentation.merging import FILE, BorderModel, merge_regions
-from visionnmf.apps.segmentation.regions import Partition, find_regions, measure
+from visionnmf.apps.segmentation.regions import FILE, BorderModel, Partition, find_regions, measure, merge_regions
 from visionnmf.apps.segmentation.scores import score_tables
 from visionnmf.features import reduce_image
 

@@ -28,7 +28,7 @@ from visionnmf.engine.solving import SOLVERS, choose
 BUDGET = 5.0  # CPU seconds a solver
 WITHIN = 0.01
 MAX_ITER = {"admm": 400}  # the length of its path: NMF's default
-BASELINES = {"svd", "al-a", "al-b", "sbcd-plain", "ogm-paper"}  # for comparison in other benchmarks; not run here
+BASELINES = {"al-a", "al-b", "sbcd-plain", "ogm-paper"}  # for comparison in other benchmarks; not run here
 
 
 def problems() -> Iterator[tuple[str, Problem, np.ndarray, np.ndarray]]:

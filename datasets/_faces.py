@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief, check_image_shape
+from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
 from visionnmf.io.inputs import check_bytes, check_is_path
@@ -160,14 +161,21 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
         )
     images: list[NDArray[np.uint8]] = []
     used: list[tuple[str, Path]] = []  # name of the person, empty if unknown, and file of each image read
+    bits: list[int] = []  # of each in 16 bits, as its own values tell; 0 for one of 8
+
+    def grey(picture: Path) -> NDArray[Any]:
+        """Read a picture, or the face on it, without warnings: only images that are left out are reported."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return read(picture) if read else read_image(picture, max_pixels=_MAX_PIXELS)
+
     for name, picture in pictures:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # only images that are left out are reported
-                image = to_grey8(read(picture) if read else read_image(picture, max_pixels=_MAX_PIXELS))
+            stored = grey(picture)
         except MediaError as error:
             warnings.warn(f"left out: {error}", UserWarning, stacklevel=3)
             continue
+        image = to_grey8(stored)
         image = resize_grey(image, size) if size else image
         shape = images[0].shape if images else image.shape
         if image.shape != shape:
@@ -180,8 +188,16 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
             check_bytes(what, image.nbytes * len(pictures))
         images.append(image)
         used.append((name, picture))
+        bits.append(bits_of(stored) if stored.dtype == np.uint16 else 0)
     if not images:
         raise UnreadableError(f"{folder}: none of its {len(pictures)} pictures can be read.")
+    most = max(bits)
+    for i, (_, picture) in enumerate(used):
+        if 0 < bits[i] < most:  # a dark image of 12 bits fits into 10, but its white is that of the others
+            image = to_grey8(grey(picture), most)
+            images[i] = resize_grey(image, size) if size else image
+    if most and note_on(most):
+        warnings.warn(f"{folder}: {note_on(most)}", PixelRangeWarning, stacklevel=3)
     names = tuple(dict.fromkeys(name for name, _ in used if name))
     labels = np.array([names.index(name) + 1 if name else 0 for name, _ in used])
     files = tuple(picture.relative_to(folder).as_posix() for _, picture in used)
@@ -236,6 +252,10 @@ def _to_uint8(path: Path, values: NDArray[Any]) -> NDArray[np.uint8]:
         return values
     if values.dtype.kind not in "iuf":
         raise UnsupportedError(f"{path}: images must be numbers, got {values.dtype}.")
+    if values.dtype == np.uint16:
+        if note := note_on(bits_of(values)):
+            warnings.warn(f"{path}: {note}", PixelRangeWarning, stacklevel=4)
+        return in_eight_bits(values)
     low, high = float(values.min()), float(values.max())
     if np.isnan(low):
         raise UnsupportedError(f"{path}: grey values must be known, got NaN for {np.isnan(values).sum()} of them.")

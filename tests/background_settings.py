@@ -2,6 +2,8 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
+
 from visionnmf.apps import background
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.settings import (
@@ -47,3 +49,12 @@ def tuned(monkeypatch, part, **constants):
     """Change tuning constants of a part for a test."""
     changed = replace(getattr(tuning.TUNING, part), **constants)
     monkeypatch.setattr(tuning, "TUNING", replace(tuning.TUNING, **{part: changed}))
+
+
+def f_measure(masks, truth):
+    found = np.asarray(masks) > 0
+    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
+
+
+def masks_of(model, frames):
+    return np.stack([part.mask for part in model.apply(frames)])

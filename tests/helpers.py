@@ -1,6 +1,7 @@
 """What tests share."""
 
 import inspect
+import json
 import os
 import signal
 import time
@@ -58,6 +59,11 @@ def run_command(*arguments):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def json_lines(result):
+    """Return the reports that a command has printed with --json."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def all_commands(group=None, before=""):

@@ -1,7 +1,6 @@
 """Online methods as loops, from the formulas of the papers; samples are rows, so components are the papers' columns.
 
-Guan, Tao, Luo & Yuan (2012) for OR-NMF and for their summaries of OMF (equations 44, 45), OMF-DA, INMF (39, 40),
-INMF-VC (41, 42), ONMF (35 to 37) and ONMF-IS (38).
+Guan, Tao, Luo & Yuan (2012) for OR-NMF and their summaries of OMF (equations 44, 45), INMF (39, 40) and ONMF-IS (38).
 """
 
 import math
@@ -61,15 +60,6 @@ def surrogate(H, A, B, X, W, project, rounds):
             H[j] = project(H[j] - (A[j] @ H - B[j]) / A[j, j])
 
 
-def diagonal(H, A, B, X, W, project):
-    """OMF-DA: the same sums, then one projected Newton step of all components with the diagonal of the Hessian."""
-    for x, w in zip(X, W, strict=True):
-        A += np.outer(w, w)
-        B += np.outer(w, x)
-    slope = A @ H - B
-    H[:] = [project(H[j] - slope[j] / A[j, j]) for j in range(len(H))]
-
-
 def update_basis(H, samples, weights, order, theta, diameter, largest, project, gradient, tolerance=1e-3):
     """Algorithm 2 of Guan et al.; returns the average, the largest gradient norm so far, and all iterates and steps."""
     way, steps = [H.copy()], []
@@ -105,16 +95,12 @@ def or_nmf(X, H, rng, *, horizon, buffer, project, diameter, find_codes, gradien
     return H, largest
 
 
-def incremental(H, A, B, x, h, S_old, iterations, *, volume=0.0):
-    """INMF, equation 40, with S_new = 1; `volume` adds the gradient of ``volume ln det(H H') / 2``, split by sign."""
+def incremental(H, A, B, x, h, S_old, iterations):
+    """INMF, equation 40, with S_new = 1."""
     for _ in range(iterations):
         h = h * (H @ x) / (H @ H.T @ h)
         above = S_old * B + np.outer(h, x)
         below = (S_old * A + np.outer(h, h)) @ H
-        if volume:
-            slope = volume * np.linalg.inv(H @ H.T) @ H
-            above = above + np.where(slope < 0, -slope, 0)
-            below = below + np.where(slope > 0, slope, 0)
         H = H * above / below
     return H, h
 
@@ -155,30 +141,6 @@ def omf_update(H, A, B):
 
 
 def diagonal_update(H, A, B):
-    """OMF-DA."""
+    """OMF-DA (section IV.F)."""
     steps = [(A[j] @ H - B[j]) / A[j, j] if A[j, j] > 0 else 0 for j in range(len(H))]
     return np.array([on_simplex(row - step) for row, step in zip(H, steps, strict=True)])
-
-
-def conjugate_update(H, A, B):
-    """OMF-CG: the least-squares solution, which conjugate gradients reach."""
-    step = np.linalg.lstsq(A, A @ H - B, rcond=1e-12)[0]
-    return np.array([on_simplex(row) for row in H - step])
-
-
-def inmf_vc(X, H, delta):
-    """Equations 41 and 42 with L = 2 and tau = 0.01: each sample by at most 50 multiplicative updates of both."""
-    A, B, h = np.zeros((len(H), len(H))), np.zeros_like(H), np.ones(len(H))
-    for t, x in enumerate(X, start=1):
-        new = min(1, 2 / t)
-        old_A, old_B = (1 - new) * A, (1 - new) * B
-        for _ in range(50):
-            h = h * (H @ x) / (H @ H.T @ h)
-            slope = delta * math.exp(-0.01 * t) * np.linalg.inv(H).T  # of mu ln |det H|
-            above = old_B + new * np.outer(h, x) + np.where(slope < 0, -slope, 0)
-            below = (old_A + new * np.outer(h, h)) @ H + np.where(slope > 0, slope, 0)
-            before, H = H, H * above / below
-            if np.linalg.norm(H - before) <= 1e-4 * np.linalg.norm(before):
-                break
-        A, B = old_A + new * np.outer(h, h), old_B + new * np.outer(h, x)
-    return H

@@ -128,6 +128,7 @@ def forbidden(graph):
                     "visionnmf.io",
                     "visionnmf.exceptions",
                     "visionnmf._checks",
+                    "visionnmf._pixel_range",
                     "visionnmf._lazy",
                     "visionnmf._version",
                 )

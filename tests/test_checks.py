@@ -35,9 +35,6 @@ from visionnmf._checks import (
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
-from visionnmf.apps.faces.discriminants import Discriminant
-from visionnmf.apps.faces.mixture import Mixture
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.multiview.view_model import Preparation
@@ -165,11 +162,7 @@ FITS = {
     RPCA: (X,),
     GoDec: (X,),
     FaceRecognizer: (X, PEOPLE),
-    ClassResidual: (X, PEOPLE),
     RobustResidual: (X, PEOPLE),
-    Discriminant: (X, PEOPLE),
-    Mixture: (X, PEOPLE),
-    Nearest: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     OnlineBackgroundModel: (np.zeros((3, 8, 8), np.uint8),),

@@ -69,6 +69,7 @@ import numpy as np
 import visionnmf, visionnmf.apps
 from visionnmf import MultiviewNMF, NMF
 from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.segmentation import segment
 
 warnings.simplefilter("ignore")  # of fits that have not converged
@@ -103,6 +104,7 @@ print(*sorted(files), sep="\\t")
         ("MultiviewNMF(4, random_state=0, max_iter=20).fit([X[:, :20], X[:, 20:]])", 25),
         ("segment(image)", 25),
         ("BackgroundModel().fit(frames)", 25),
+        ("FaceRecognizer(random_state=0).fit(X, np.arange(60) % 6)", 22),
     ],
 )
 def test_a_fit_walks_through_few_files(fit, most):
@@ -129,7 +131,7 @@ def test_datasets_know_files_and_checks_alone():
     code = "import sys, visionnmf.datasets as d\n[getattr(d, name) for name in d.__all__]"
     loaded = run(f"{code}\nprint(*sys.modules)").split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
-    assert rooms <= {"_checks", "_text", "_version", "choices", "datasets", "exceptions", "io"}
+    assert rooms <= {"_checks", "_pixel_range", "_text", "_version", "choices", "datasets", "exceptions", "io"}
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -214,16 +214,6 @@ def check_matplotlib() -> None:
         raise ParameterError(f"matplotlib must be installed for plots; got none; {installed_by('plots')}")
 
 
-def plot_axes(ax: Any) -> Any:
-    """Return the matplotlib axes `ax`, or those of a new figure if it is None; ParameterError without matplotlib."""
-    if ax is not None:
-        return ax
-    check_matplotlib()
-    import matplotlib.pyplot as plt
-
-    return plt.subplots()[1]
-
-
 def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Return a copy as an array of a shape and dtype if its numbers are finite and not negative."""
     array = check_numbers(value, name, dtype).copy()

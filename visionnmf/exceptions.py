@@ -9,11 +9,13 @@
         ├── UnsupportedError                  readable, but of a kind that we refuse (NaN, float video, ...)
         ├── TooLargeError                     larger than the limits that protect the process
         └── OutputExistsError (also FileExistsError)   the output exists and overwriting was not asked for
+            └── OutdatedError                 it was not made from this input with these settings
 """
 
 __all__ = [
     "PASS_FORCE",
     "MediaError",
+    "OutdatedError",
     "OutputExistsError",
     "ParameterError",
     "TooLargeError",
@@ -58,3 +60,7 @@ class TooLargeError(MediaError):
 
 class OutputExistsError(MediaError, FileExistsError):
     """The output exists already, and overwriting was not asked for."""
+
+
+class OutdatedError(OutputExistsError):
+    """The output that exists was not made from this input with these settings."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -73,9 +72,8 @@ ROUNDS = 2  # neighbours are found by equal weights, and then by the weights tha
 class Neighbourhood:
     """The scores of words for some images, and the training images that they come from.
 
-    `scores` (n_images, n_words) are probabilities for the method "weighted"; for the others their order is what counts,
-    see :mod:`.neighbours`. `neighbours` (n_images, k) are the nearest training images, `distances` (n_images, k) their
-    distances, and `weights` (n_images, k) how much each counts, which sum to 1 for each image.
+    `scores` (n_images, n_words) are probabilities for the method "weighted"; for the others only their order counts.
+    `neighbours`, `distances` and `weights` (n_images, k) are the nearest training images and how much each counts.
     """
 
     scores: Array
@@ -183,12 +181,7 @@ class ImageAnnotator(BaseEstimator):
         balance: float = choices.ANNOTATION_BALANCE,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
-
-        `coder` makes codes of `n_components` numbers from each view's features, which `metrics` and `n_neighbors`
-        compare; `method` says how words go from neighbours to an image, `n_words` how many, and `balance` prefers rare
-        ones.
-        """
+        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`."""
         self.method = method
         self.coder = coder
         self.pseudo_inverse = pseudo_inverse
@@ -242,9 +235,6 @@ class ImageAnnotator(BaseEstimator):
     def annotate(self, X: ArrayLike) -> Neighbourhood:
         """Find the scores of words for images with the features `X`, and the training images behind them.
 
-        `index_` (n_images, n_columns) are the scaled and weighted codes of the training images, and `Y_` (n_images,
-        n_words), sparse, their words. The methods "jec" transfer words from neighbours; only "weighted" has sigmoids.
-
         Returns
         -------
         Neighbourhood
@@ -258,7 +248,6 @@ class ImageAnnotator(BaseEstimator):
             return Neighbourhood(scores, which, distance, weights=equal)
         # A word's probability has two terms (n_images, n_words): the root of its weighted share among the neighbours,
         # and votes, its score by the kernel regression on the distances to some training images.
-        # `nearest_and` also applies a function to the distances to some rows.
         which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
         weights, shares = share_of_words(distance, which, self.Y_)
         probabilities = expit(self.sigmoids_.logits([np.sqrt(shares), votes]))
@@ -266,8 +255,6 @@ class ImageAnnotator(BaseEstimator):
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the `k` training images, or all if there are fewer, that are nearest to images with the features `X`.
-
-        Codes of `X` are compared with `index_` (n_images, n_columns), the scaled codes of the training images.
 
         Returns
         -------
@@ -302,17 +289,12 @@ class ImageAnnotator(BaseEstimator):
             return best_words(scores, n_words)
         count = np.maximum(np.asarray(self.Y_.sum(axis=0)).ravel(), 1)  # training images with each word
         chosen = best_words(scores / (count / count.max()) ** self.balance, n_words)
-        # Scores are divided by powers of the frequencies, so that rare words are preferred. Frequencies decide which
-        # words are chosen, probabilities alone in which order.
+        # Frequencies decide which words are chosen, probabilities alone in which order.
         order = np.argsort(-np.take_along_axis(scores, chosen, axis=1), axis=1, kind="stable")
         return np.take_along_axis(chosen, order, axis=1)
 
     def _codes(self, X: ArrayLike) -> Array:
-        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features).
-
-        Each block of `blocks_` has one view's fitted model, None for features as they are. `columns_` (n_columns,) are
-        the factors by which codes are multiplied.
-        """
+        """Return the scaled and weighted codes (n_images, n_columns) of features (n_images, n_features)."""
         X = _features(X)
         if X.shape[1] != self.n_features_in_:
             raise ParameterError(f"X must have {self.n_features_in_} features, as in training; got {X.shape[1]}")
@@ -320,16 +302,10 @@ class ImageAnnotator(BaseEstimator):
 
     def _coding(self, ranks: tuple[int, ...] = ()) -> Coding:
         """Return how features become codes; `ranks`, the numbers of components, are for learning only."""
-        # `metrics` are distances that the caller chose for features as they are
         return Coding(self.coder, ranks, self.hellinger and self.metrics is None, self.pseudo_inverse)
 
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids.
-
-        `codes` (n_images, n_columns) are of the training images. Afterwards `columns_` (n_columns,) are the factors for
-        codes of new images, and `index_` the training codes times these. Each block of `blocks_` names the columns of a
-        view's codes by one model, which give one distance.
-        """
+        """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids."""
         weighted = self.method == "weighted"
         self._scale(codes, rng)  # sets `columns_`
         codes *= self.columns_
@@ -348,12 +324,7 @@ class ImageAnnotator(BaseEstimator):
         self.index_ = self._without_zero_weights(codes)
 
     def _without_zero_weights(self, codes: Array) -> Array:
-        """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others.
-
-        Each block of columns gives a distance of its own, whose weight is in `weights_` (n_blocks,). Blocks of weight 0
-        are also removed from `blocks_`, `weights_` and `columns_` (n_columns,), the factors by which codes of new
-        images are multiplied. If all weights are 0, everything stays.
-        """
+        """Remove the columns of `codes` (n_images, n_columns) that count nothing, and return the others."""
         has_weight = self.weights_ > 0
         if has_weight.all() or not has_weight.any():
             return codes
@@ -381,15 +352,13 @@ class ImageAnnotator(BaseEstimator):
     @property
     def _distance_of(self) -> Distance:
         """The function for distances of scaled codes: Manhattan, or with `metrics` a sum over the views' blocks."""
-        # The weights need no place here: codes are multiplied by them already.
         if self.metrics is None:
             return manhattan
         return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
 
     def _scale(self, codes: Array, rng: np.random.Generator) -> None:
         """Find factors `columns_` that give each distance a maximum of 1, and without `metrics` equal deviations."""
-        # The factors (n_columns,) belong to `codes` (n_images, n_columns), which stay as they are. `metrics`, if not
-        # None, are distances that the user chose for the features as they are, so deviations are not made equal then.
+        # `metrics` are distances that the user chose for features as they are, so deviations are not made equal then
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
@@ -405,8 +374,7 @@ class ImageAnnotator(BaseEstimator):
 
     def _other_neighbours(self, codes: Array, rows: Array) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
-        # A row is its own nearest neighbour, so one more is sought. `codes` (n_images, n_columns) are scaled, but not
-        # yet weighted.
+        # a row is its own nearest neighbour, so one more is sought
         index = codes * self._per_column(self.weights_)
         which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
         others = which != rows[:, None]
@@ -414,38 +382,25 @@ class ImageAnnotator(BaseEstimator):
         others[others.all(axis=1), -1] = False
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
-    def _distances(self, block: Block, codes: Array, rows: Array, which: NDArray[np.intp]) -> Array:
-        """Return the Manhattan distances (n_rows, k) of training rows to their neighbours in one block's codes."""
-        # `codes` (n_images, n_columns) are those of all training images; `rows` (n_rows,) and, for their neighbours,
-        # `which` (n_rows, k) are positions in it.
-        part = np.ascontiguousarray(codes[:, block.columns])
-        return distances_of(part, part[rows], which)
-
     def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others.
-
-        `landmarks` are the training images of the kernel regression; the first `count` of them also teach the weights
-        and sigmoids. `shares` (n_rows, n_words) are the weighted shares of words among the neighbours of each row, and
-        `left_out` the regression's scores of each landmark without its own vote. `codes` (n_images, n_columns) are
-        scaled, and `step` reports progress.
-        """
+        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others."""
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
         count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)
         landmarks = rng.choice(n_images, min(LANDMARKS, n_images), replace=False)
         rows = landmarks[:count]
         shares = np.zeros((len(rows), self.Y_.shape[1]))
+        parts = [np.ascontiguousarray(codes[:, block.columns]) for block in self.blocks_]
         # Neighbours depend on the weights, and these on the neighbours.
         for number in range(ROUNDS if n_images > 1 else 0):
             step("learning words", number, ROUNDS + 1)
             which = self._other_neighbours(codes, rows)  # (n_rows, k), none of them the row itself
             # D (n_rows, k, n_blocks): the distances to each neighbour, by each block
-            D = np.stack([self._distances(block, codes, rows, which) for block in self.blocks_], axis=2)
+            D = np.stack([distances_of(part, part[rows], which) for part in parts], axis=2)
             self.weights_ = learn_weights(D, which, self.Y_, rows, self.weights_)
             _, shares = share_of_words(D @ self.weights_.astype(np.float32), which, self.Y_)
         step("learning words", ROUNDS, ROUNDS + 1)
-        some = codes[landmarks] * self._per_column(self.weights_)
-        distances = mutual_distances(some)  # (n_landmarks, n_landmarks)
+        distances = mutual_distances(codes[landmarks] * self._per_column(self.weights_))
         self.regression_, left_out = fit_regression(distances, self.Y_[landmarks].toarray(), landmarks)
         # Smoothed, because the sigmoids need its logit, which is infinite at 0 and 1.
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
@@ -456,7 +411,6 @@ class ImageAnnotator(BaseEstimator):
 
     def _check_metrics(self) -> None:
         """Raise ParameterError for metrics that there are not, or that do not go with the other parameters."""
-        # None means Manhattan distances of codes that are scaled to equal deviations.
         metrics = self.metrics.values() if isinstance(self.metrics, Mapping) else [self.metrics]
         for metric in metrics if self.metrics is not None else []:
             check_choice(metric, "metrics", choices.ANNOTATION_METRICS)
@@ -553,9 +507,11 @@ def _features(X: ArrayLike) -> Array:
 def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[str, slice]:
     """Return the columns of each view, which must cover all features in order; None makes one view of all."""
     found = {"all": slice(0, n_features)} if views is None else dict(views)
-    ends = [0, *(columns.stop for columns in found.values())]
-    starts = [columns.start for columns in found.values()]
-    if starts != ends[:-1] or ends[-1] != n_features or any(a >= b for a, b in pairwise(ends)):
+    try:
+        covered = _count_columns(found.values())
+    except ValueError:
+        covered = 0
+    if covered != n_features:
         raise ParameterError(f"views must divide the {n_features} columns of X in their order; got {shown(views)}")
     return found
 

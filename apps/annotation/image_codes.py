@@ -66,8 +66,8 @@ class Coding:
     """How views become codes.
 
     `coder` is "none", the name of a loss, "or-nmf", or an estimator; a view gets a model for each number of components
-    in `ranks`. With `hellinger`, features and codes become the square roots of their shares in each row. With
-    `pseudo_inverse`, codes are features times the pseudo-inverse of the components.
+    in `ranks`. With `hellinger`, features and codes become square roots of shares. With `pseudo_inverse`, codes are
+    features times the pseudo-inverse of the components.
     """
 
     coder: Any
@@ -75,20 +75,11 @@ class Coding:
     hellinger: bool
     pseudo_inverse: bool
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the features themselves are the codes."""
-        return isinstance(self.coder, str) and self.coder == PLAIN
-
 
 def fit_blocks(
     X: Array, views: Mapping[str, slice], coding: Coding, random_state: Any, progress: Progress | None = None
 ) -> tuple[list[Block], Array]:
-    """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns).
-
-    `views` names the columns of each view. `progress`, if given, is called as ``progress("coding", done, total)`` after
-    each view.
-    """
+    """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns)."""
     blocks: list[Block] = []
     parts: list[Array] = []
     # Components are learnt from at most MAX_FITTED images; all images are coded.
@@ -100,7 +91,7 @@ def fit_blocks(
         # larger ranks are lowered to this one, a share of the smaller side of the matrix
         most = max(1, int(MAX_SHARE * min(part.shape)))
         models: list[Any] = [None]  # for the features themselves
-        if not coding.is_plain:
+        if not (isinstance(coding.coder, str) and coding.coder == PLAIN):
             ranks = sorted({min(rank, most) for rank in coding.ranks})
             models = [_learnt(part[rows], coding.coder, rank, random_state) for rank in ranks]
         for model in models:
@@ -114,10 +105,7 @@ def fit_blocks(
 
 
 def coded(X: Array, views: Mapping[str, slice], blocks: Sequence[Block], coding: Coding) -> Array:
-    """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side.
-
-    `views` has the columns of `X` for each view. A view is prepared once, although several blocks may code it.
-    """
+    """Return the codes (n_samples, n_columns) of samples by the fitted models of `blocks`, side by side."""
     names = dict.fromkeys(block.view for block in blocks)
     parts = {view: prepared(X[:, views[view]], coding.hellinger) for view in names}
     return np.concatenate([_codes(block.coder, parts[block.view], coding) for block in blocks], axis=1)

@@ -20,12 +20,7 @@ SMOOTHING = 0.01  # of zeros for the Kullback-Leibler divergence, relative to th
 
 
 def nearest(rows: Array, queries: Array, k: int, distance_of: Distance | None = None) -> tuple[NDArray[np.intp], Array]:
-    """Return indices and distances (n_queries, k) of the nearest rows of each query, nearest and first ones first.
-
-    All rows are returned if there are fewer than `k`. Distances are those of :func:`manhattan` unless `distance_of` is
-    given.
-    """
-    # the last result, of a function of the distances to some rows, is not needed: there are no such rows
+    """Return indices and distances (n_queries, k) of the nearest rows of each query, nearest and first ones first."""
     which, distance, _ = nearest_and(rows, queries, k, np.empty(0, np.intp), np.array, distance_of or manhattan)
     return which, distance
 
@@ -40,23 +35,22 @@ def nearest_and(
 ) -> tuple[NDArray[np.intp], Array, Array]:
     """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
 
-    `some` (n_some,) are indices of rows. The function maps distances (n, n_some) to values (n, m) for a block of n
-    queries, so that not all distances need to be stored.
+    The function maps distances (n, n_some) to values (n, m) for n queries at a time, so not all need to be stored.
     """
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
-        """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries.
-
-        That is `function` of the distances (n, n_some) to the rows `some`, such as the prediction of a regression; only
-        its result is kept.
-        """
+        """Return nearest rows (n, k), their distances, and what the caller wants of the distances, for n queries."""
         D = (distance_of or manhattan)(rows, queries[slice(*block)])
-        return *_smallest(D, k), function(D[:, some])
+        found = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
+        found.sort(axis=1)  # keeps equal distances in the order of the rows
+        distance = np.take_along_axis(D, found, axis=1)
+        order = np.argsort(distance, axis=1, kind="stable")
+        found, distance = np.take_along_axis(found, order, axis=1), np.take_along_axis(distance, order, axis=1)
+        return found, distance, function(D[:, some])
 
-    found = map_blocks(
-        search, blocks(len(queries), QUERIES) or [(0, 0)]
-    )  # an empty block gives empty results their shapes
+    # an empty block gives empty results their shapes
+    found = map_blocks(search, blocks(len(queries), QUERIES) or [(0, 0)])
     which, distance, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return which, distance, values
 
@@ -111,8 +105,7 @@ def chi_squared(rows: Array, queries: Array) -> Array:
 def kullback_leibler(rows: Array, queries: Array) -> Array:
     """Return the divergences (n_queries, n_rows), ``sum q log(q / r) - q + r``, of queries from all rows.
 
-    Each number is first raised by SMOOTHING times the mean of its row, so that like the other distances it is
-    multiplied by c if rows and queries are.
+    Each number is first raised by SMOOTHING times the mean of its row, which makes zeros positive at every scale.
     """
     R, Q = (np.maximum(X + SMOOTHING * X.mean(axis=1, keepdims=True), np.float32(1e-30)) for X in (rows, queries))
     # sum of q log q - q, of each query alone
@@ -141,28 +134,18 @@ def joint_distance(parts: Sequence[tuple[slice, str]]) -> Distance:
     return distance_of
 
 
-def _smallest(D: Array, k: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the columns and values of the `k` smallest distances in each row of `D`, in increasing order."""
-    which = np.argpartition(D, k - 1, axis=1)[:, :k] if k < D.shape[1] else np.tile(np.arange(k), (len(D), 1))
-    which.sort(axis=1)  # keeps equal distances in the order of the rows
-    distance = np.take_along_axis(D, which, axis=1)
-    order = np.argsort(distance, axis=1, kind="stable")
-    return np.take_along_axis(which, order, axis=1), np.take_along_axis(distance, order, axis=1)
-
-
 def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
     """Annotate images with the words of their nearest training images, as Makadia et al. (2008) do.
 
-    `neighbours` (n_images, k) lists for each image the rows of its nearest training images in `Y`, the nearest first.
-    `Y` (n_rows, n_vocabulary) is 1 where a training image has a word. `n_words` words are chosen for each image:
+    `neighbours` (n_images, k) are rows of `Y` (n_rows, n_vocabulary), the nearest first. `n_words` words are chosen:
 
     1. The words of the nearest image, those that are frequent in the training set first.
     2. If these are too few, words of the other neighbours. Their order is the number of neighbours that have the word,
        times how often it occurs in the training set together with the words chosen in step 1.
     3. If these are still too few, the most frequent words of the training set.
 
-    Returns scores (n_images, n_vocabulary): the chosen words have `n_words`, `n_words` - 1, ... in their order. Each
-    other word has a score below 1, which grows with the share of the neighbours that have it.
+    Returns scores (n_images, n_vocabulary): the chosen words have `n_words`, `n_words` - 1, ... in their order, others
+    less than 1.
     """
     counts = Y.sum(axis=0)
     # How many training images have both words. The product is in float32 because BLAS does not multiply integers.
@@ -180,14 +163,10 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 
 
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Transfer words as Guan et al. (2012, section V.C) describe it.
-
-    `neighbours` (n_images, k) are the rows of the nearest training images in `Y` (n_rows, n_vocabulary), which is 1
-    where an image has a word; each image gets `n_words` words.
+    """Transfer words as Guan et al. (2012, section V.C) describe it; see :func:`transfer_joint`.
 
     The words of the nearest image come first, in the order of their frequency in the training set, then those of the
-    second neighbour, and so on. The scores are `n_words` for the first word, one less for each further one, and below 1
-    for others.
+    second neighbour, and so on.
     """
     counts = Y.sum(axis=0)
     scores = np.empty((len(neighbours), Y.shape[1]), np.float32)
@@ -212,8 +191,6 @@ def _by(values: Array, words: Array) -> Array:
 
 def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
     """Fill `chosen` up to `n_words` words: next those of positive `fits`, decreasing, then the most frequent."""
-    # `chosen` are indices of words; `fits` and `counts` (n_vocabulary,) say how well words fit the image, and how many
-    # training images have them.
     left = np.ones(len(counts), bool)
     left[chosen] = False
     fitting = _by(fits, np.flatnonzero(left & (fits > 0)))
@@ -223,7 +200,6 @@ def _filled(chosen: Array, fits: Array, counts: Array, n_words: int) -> Array:
 
 def _scored(chosen: Array, share: Array, n_words: int) -> Array:
     """Return scores (n_vocabulary,): `n_words`, `n_words` - 1, ... for the words `chosen`, `share` for the others."""
-    # `share` (n_vocabulary,) is the share of the neighbours that have each word.
     scores = share.astype(np.float32) * np.float32(0.999)  # below 1, which is the lowest score of a chosen word
     scores[chosen] = np.arange(n_words, n_words - len(chosen), -1)
     return scores

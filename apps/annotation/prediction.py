@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, wr
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .image_features import Sources, describe, files_of, names_of
+from .images import Sources, describe, files_of, names_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
@@ -42,34 +41,6 @@ class AnnotatedImage(NamedTuple):
     words: list[Word]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Annotations(Report):
-    """What :func:`annotate` found: the words of `images`; with the attributes of :class:`.Report`."""
-
-    images: list[AnnotatedImage]
-
-    def _figures(self) -> dict[str, Any]:
-        return {
-            "images": [
-                {
-                    "input": image,
-                    "words": [{"word": w.word, "score": round(w.score, 4), "because": w.because} for w in words],
-                }
-                for image, words in self.images
-            ]
-        }
-
-    def summary(self) -> str:
-        """Return a line for each image, followed by one for each word."""
-        lines = []
-        for image, words in self.images:
-            lines.append(f"{image}: {', '.join(word.word for word in words) or 'no word'}")
-            for word in words:
-                because = ", ".join(Path(file).name for file in word.because)
-                lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {because}" if because else ""))
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
 def annotate(
     model: AnnotationModel,
     images: Sources,
@@ -78,7 +49,7 @@ def annotate(
     n_jobs: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> Annotations:
+) -> Report:
     """Give words to images. The images are only read.
 
     Parameters
@@ -98,8 +69,9 @@ def annotate(
 
     Returns
     -------
-    Annotations
-        The words. `skipped` names images that cannot be read, and sidecars of other programs that are in the way.
+    Report
+        The figure ``images`` has an :class:`AnnotatedImage` for each image. `skipped` names images that cannot be
+        read, and sidecars of other programs that are in the way.
 
     Raises
     ------
@@ -127,7 +99,7 @@ def annotate(
             existing = len(files) - len(left)
             notes = [f"{existing} of {len(files)} images skipped, because their sidecars exist; {PASS_FORCE}"]
         if not left:
-            return Annotations(images=[], inputs=names_of(images), notes=notes)
+            return Report(figures={"images": []}, inputs=names_of(images), notes=notes)
         files = left
     found = describe(files, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
@@ -138,7 +110,20 @@ def annotate(
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)
-    return Annotations(images=given, inputs=names_of(images), outputs=written, skipped=skipped, notes=notes)
+    lines = []
+    for image, words in given:
+        lines.append(f"{image}: {', '.join(word.word for word in words) or 'no word'}")
+        for word in words:
+            because = ", ".join(Path(file).name for file in word.because)
+            lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {because}" if because else ""))
+    return Report(
+        figures={"images": given},
+        lines=lines,
+        inputs=names_of(images),
+        outputs=written,
+        skipped=skipped,
+        notes=[*notes, *found.notes],
+    )
 
 
 def _is_foreign(path: Path) -> bool:
@@ -152,11 +137,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
-    """Return the words of image `i` that `outputs` wants, with scores and the nearest training images that have them.
-
-    `near` has the scores of all words and the nearest training images of all images. `outputs` says how many words at
-    most (`top`), and from which score on (`least`).
-    """
+    """Return the words of image `i` that `outputs` wants, with the nearest training images that have them."""
     known, scores = model.annotator, near.scores[i]
     has = known.Y_[near.neighbours[i]].toarray() > 0  # (k, n_words): which words each neighbour has
     words = []
@@ -178,10 +159,7 @@ def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
-    """Write a sidecar beside each image with words, and return their names.
-
-    A sidecar of another program is left as it is, and a sentence in `skipped` says so. They are written one by one.
-    """
+    """Write a sidecar beside each image with words, and return their names."""
     written = []
     for image, words in given:
         if not words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +18,10 @@ from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
 
 from .annotator import ImageAnnotator
-from .image_features import Sources, files_of, names_of, usual_extractors
-from .image_words import ImagesWithWords, images_with_words
+from .images import ImagesWithWords, Sources, files_of, images_with_words, names_of, usual_extractors
 from .store import AnnotationModel, save
 
 FEW = 5  # images of a word, below which little can be learnt
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnnotatorTrained(Report):
-    """What :func:`train` did, and in how many `seconds`; with the attributes of :class:`.Report`."""
-
-    model: AnnotationModel
-    seconds: float
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures for JSON: among them the words of fewer than 5 images, and the weight of each distance."""
-        known = self.model.annotator
-        counts = np.asarray(known.Y_.sum(axis=0)).ravel()
-        return {
-            "images": len(known.index_),
-            "words": len(known.words_),
-            "words_an_image": round(float(known.Y_.sum() / len(known.index_)), 2),
-            "rare_words": known.words_[counts < FEW].tolist(),
-            "method": known.method,
-            "weights": {f"{b.view} {b.columns.stop - b.columns.start}": round(float(w), 3)
-                        for b, w in zip(known.blocks_, known.weights_, strict=True)},
-            "index_bytes": known.index_.nbytes,
-            "seconds": round(self.seconds, 2),
-        }  # fmt: skip
-
-    def summary(self) -> str:
-        """Return the report for a person, in a few lines."""
-        figures = self._figures()
-        weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
-        lines = [
-            f"{figures['images']} images, {figures['words']} words, {figures['words_an_image']} words per image; "
-            f"{len(figures['rare_words'])} words with fewer than {FEW} images; {self.seconds:.1f} s",
-            f"weights of the distances ({figures['method']}): {weights}",
-        ]
-        return "\n".join([*lines, *self._notes_and_outputs()])
 
 
 def train(
@@ -70,7 +34,7 @@ def train(
     n_jobs: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> AnnotatorTrained:
+) -> Report:
     """Learn words from images that have some, and write a model.
 
     Parameters
@@ -95,8 +59,10 @@ def train(
 
     Returns
     -------
-    AnnotatorTrained
-        The model and a report. Images that cannot be read are in `skipped`.
+    Report
+        With the ``model``; its figures are ``images``, ``words`` (both numbers), ``words_an_image``, ``rare_words``
+        (those of fewer than 5 images), ``method``, ``weights`` (of each distance), ``index_bytes`` and ``seconds``.
+        Images that cannot be read are in `skipped`.
 
     Raises
     ------
@@ -120,14 +86,37 @@ def train(
     annotator.fit(found.X, found.Y, views=found.views, words=found.words, progress=progress)
     trained = AnnotationModel(annotator, found.files, found.extraction)
     save(trained, model, force=force)
-    return AnnotatorTrained(
+    figures = _figures(annotator, time.perf_counter() - start)
+    weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
+    return Report(
+        figures=figures,
+        lines=[
+            f"{figures['images']} images, {figures['words']} words, {figures['words_an_image']:.2g} words per image; "
+            f"{len(figures['rare_words'])} words with fewer than {FEW} images; {figures['seconds']:.1f} s",
+            f"weights of the distances ({figures['method']}): {weights}",
+        ],
         model=trained,
-        seconds=time.perf_counter() - start,
         inputs=names_of(source),
         outputs=[str(model)],
         skipped=found.skipped,
         notes=found.notes,
     )
+
+
+def _figures(known: ImageAnnotator, seconds: float) -> dict[str, Any]:
+    """Return the figures of the report about a fitted annotator."""
+    counts = np.asarray(known.Y_.sum(axis=0)).ravel()
+    sizes = [f"{block.view} {block.columns.stop - block.columns.start}" for block in known.blocks_]
+    return {
+        "images": len(known.index_),
+        "words": len(known.words_),
+        "words_an_image": float(known.Y_.sum() / len(known.index_)),
+        "rare_words": known.words_[counts < FEW].tolist(),
+        "method": known.method,
+        "weights": dict(zip(sizes, known.weights_.tolist(), strict=True)),
+        "index_bytes": known.index_.nbytes,
+        "seconds": seconds,
+    }
 
 
 def _without_copies(found: ImagesWithWords) -> ImagesWithWords:

@@ -48,14 +48,11 @@ class Sigmoids(NamedTuple):
 
     def logits(self, terms: Sequence[Array]) -> Array:
         """Return the logits of the words' probabilities for terms of shape (n_images, n_words)."""
-        # `slope` (n_terms, n_words) weighs the terms for each word, and `offset` (n_words,) is added.
         return np.asarray(sum(slope * term for slope, term in zip(self.slope, terms, strict=True)) + self.offset)
 
 
 def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]:
     """Return the weights of neighbours (n_images, k), and the words' shares among them (n_images, n_words)."""
-    # `distance` and `which` (n_images, k) are the neighbours' weighted distances and their rows in `Y`, sparse
-    # (n_training_images, n_words). A neighbour's weight is proportional to ``exp(-distance)``.
     weights = _softmax(-distance)
     n_images, k = which.shape
     starts = np.arange(0, n_images * k + 1, k)  # each row of the sparse matrix P has k entries
@@ -64,10 +61,9 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
-    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood.
+    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood of words.
 
-    That is of the words, in `Y`, of the training images `rows`, predicted from their neighbours `which` without
-    themselves; `start` are the weights to begin with.
+    These are words, in `Y`, of the training images `rows`, predicted from their neighbours `which`.
     """
     objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
@@ -97,14 +93,8 @@ class _Likelihood:
         self.weight = (weight / weight.sum()).astype(np.float32)
 
     def __call__(self, w: Array) -> tuple[float, Array]:
-        """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances.
-
-        For each word of each neighbour, `pair` and `cell` are its flat indices in (n_images, k) and (n_images,
-        n_words). `D` (n_images, k, n_distances) are the distances to the neighbours. `truth` and `weight` (n_images,
-        n_words) say which words images have, and how much each of these answers counts.
-        """
-        # p (n_images, k): how much each neighbour counts; shares (n_images, n_words): the sum of p over the neighbours
-        # that have a word.
+        """Return the weighted cross-entropy of words and its gradient for weights `w` (n_distances,) of distances."""
+        # p (n_images, k): how much each neighbour counts
         p = _softmax(-(self.D @ w.astype(np.float32)))
         shares = np.bincount(self.cell, p.ravel()[self.pair], self.truth.size).reshape(self.shape)
         # q (n_images, n_words): probabilities of the words, kept away from 0 and 1, where the logarithm is infinite
@@ -118,12 +108,10 @@ class _Likelihood:
 
 
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
-    """Fit a sigmoid to each word; words with few images are pulled towards the sigmoid of all words.
+    """Fit a sigmoid of `terms` to each word; words with few images are pulled towards the sigmoid of all words.
 
-    The weighted sum of `terms` is the logit of a word's probability. `frequency` (n_words,) is the share of all
-    training images that have a word. `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and
-    whether the image has it. The common sigmoid has the same slopes for all words; its offset grows with the logit of
-    a word's frequency.
+    `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and whether the image has it.
+    `frequency` (n_words,) is the share of all training images that have a word; its logit moves the common offset.
     """
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
@@ -133,13 +121,7 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
 
 
 def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
-    """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word.
-
-    The terms are what neighbours say of a word, and a weighted sum of them is the logit of its probability. The words
-    are flattened to a single column. The slope of `prior` times itself becomes part of the offset. `inputs`, the terms
-    and then a matrix of ones, and `truth` are (n_images, n_words), `prior` (n_words,) is the logit of each word's
-    frequency, and the result (n_terms + 1, n_words).
-    """
+    """Fit one sigmoid of terms and logit of the frequency to all words; return slopes and offsets per word."""
     columns = [np.reshape(x, (-1, 1)) for x in (*inputs[:-1], np.broadcast_to(prior, truth.shape), inputs[-1])]
     start = np.array([*START_SLOPES[: len(inputs) - 1], 0.5, 0.0])[:, np.newaxis]  # of terms, prior, offset
     *slopes, of_prior, offset = _logistic(columns, truth.reshape(-1, 1), start, np.full(len(start), COMMON_RIDGE))
@@ -147,12 +129,8 @@ def _common_sigmoid(inputs: list[Array], truth: Array, prior: Array) -> Array:
 
 
 def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> Array:
-    """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0.
-
-    `inputs` are (n_images, n_columns) each, the last all 1; `ridge` (n_inputs,) is the strength of the pull. It is
-    Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows. Its next step
-    is shorter then. `truth` (n_images, n_columns) is boolean, and `start` and the result are (n_inputs, n_columns).
-    """
+    """Fit a logistic regression to each column, pulled towards `start`; all parameters but the last stay >= 0."""
+    # Levenberg-Marquardt: if a step does not improve a column, its parameters stay and its damping grows
     pull, theta = ridge[:, np.newaxis], start.copy()
     damping = np.full(truth.shape[1], 1e-6)
     value, gradient, hessian = _derivatives(inputs, truth, theta, start, pull)
@@ -171,12 +149,7 @@ def _logistic(inputs: list[Array], truth: Array, start: Array, ridge: Array) -> 
 
 
 def _derivatives(inputs: list[Array], truth: Array, theta: Array, start: Array, pull: Array) -> tuple[Array, ...]:
-    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses.
-
-    `theta` are the parameters, and ``pull (theta - start)^2 / 2`` is added to the loss of each column. `inputs` are
-    (n_images, n_columns) each, `theta` and `start` (n_inputs, n_columns), `pull` (n_inputs, 1), and the Hessians
-    (n_columns, n_inputs, n_inputs).
-    """
+    """Return values (n_columns,), gradients (n_inputs, n_columns) and Hessians of the logistic losses."""
     logits = sum(part * x for part, x in zip(theta, inputs, strict=True))
     value = (
         np.logaddexp(0, np.where(truth, -logits, logits)).sum(axis=0) + (pull * (theta - start) ** 2).sum(axis=0) / 2
@@ -208,17 +181,15 @@ class Regression(NamedTuple):
 
     def predict(self, D: Array) -> Array:
         """Return the mean plus votes, which fall to 1/e at `width`, for distances (n_images, n_landmarks)."""
-        # `mean` is (n_words,), `votes` (n_landmarks, n_words), and the result (n_images, n_words).
         with one_blas_thread():
             return np.asarray(self.mean + np.exp(D / -self.width) @ self.votes)
 
 
 def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
-    """Fit a kernel ridge regression with the kernel ``exp(-D / width)``; `D` (n, n) is overwritten.
+    """Fit a kernel ridge regression with the kernel ``exp(-D / width)`` to the words `Y` of the training images `rows`.
 
-    The votes (n, n_words) are the dual coefficients ``K^-1 (Y - mean)``, where `K` includes the ridge. Also returns the
-    scores (n, n_words) that each image gets from the others. `D` holds the mutual distances of the training images
-    `rows` (n,), and `Y` (n, n_words) their words.
+    `D` (n, n), their mutual distances, is overwritten. Also returns the scores (n, n_words) that each image gets from
+    the others.
     """
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)

@@ -3,7 +3,7 @@ from .live import LiveCallbacks as LiveCallbacks, follow_source as follow_source
 from .model.estimator import BackgroundModel as BackgroundModel
 from .online.estimator import OnlineBackgroundModel as OnlineBackgroundModel
 from .pipeline import process_video as process_video
-from .reports import BackgroundReport as BackgroundReport, LiveReport as LiveReport, MaskStatistics as MaskStatistics
+from .reports import MaskStatistics as MaskStatistics
 from .separators import make_separator as make_separator
 from .settings import (
     EventSettings as EventSettings,

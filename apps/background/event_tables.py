@@ -15,8 +15,9 @@ import numpy as np
 
 from visionnmf.apps.drawing import tiled
 from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
-from visionnmf.io import Cut, cut_video, output_file, write_csv, write_image
+from visionnmf.io import cut_video, output_file, write_csv, write_image
 from visionnmf.io.video.cutting import CUT_FORMATS
+from visionnmf.io.video.timeline import ROUNDING, Timeline
 
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
@@ -28,8 +29,6 @@ Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
 MOST_BOXES = 1000  # of a frame
 THUMBNAIL_WIDTH = 160
-ROUNDING = 1e-6  # seconds by which sums of times may be off
-NEIGHBOURS = 1.0  # seconds: between frames that are further apart something may have stopped
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
 EVENT_COLUMNS = (
@@ -45,8 +44,6 @@ CATEGORY = {"id": 1, "name": "foreground", "supercategory": ""}
 
 def find_boxes(mask: FrameArray, min_area: float) -> list[Box]:
     """Return the boxes of the parts of a mask (255), at most 1000, largest first, of at least the share `min_area`."""
-    # A part is a connected area of `mask` (height, width), 255 in the foreground, and `min_area` a share of the
-    # picture.
     return [box for box, _ in _find_parts(mask, min_area)]
 
 
@@ -61,18 +58,16 @@ def _find_parts(mask: FrameArray, min_area: float) -> list[tuple[Box, int]]:
     return [((x, y, width, height), area) for x, y, width, height, area in parts[kept, :5].tolist()]
 
 
-def frame_row(part: Separated, time: float, min_area: float) -> dict[str, Any]:
-    """Return the row of a frame shown at `time` seconds, with a box for each part of at least `min_area`."""
-    # `min_area` is a share of the picture, as is ``foreground_share``, that of the mask.
+def frame_row(part: Separated, min_area: float) -> dict[str, Any]:
+    """Return the row of a frame, with a box for each part of its mask that covers the share `min_area`."""
     share = cv2.countNonZero(part.mask) / part.mask.size
-    values = (part.index, round(time, 6), round(share, 6), find_boxes(part.mask, min_area))
+    values = (part.index, round(part.time, 6), round(share, 6), find_boxes(part.mask, min_area))
     return dict(zip(FRAME_COLUMNS, values, strict=True))
 
 
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`."""
-    # `force` says whether an existing file may be replaced. The row is a dict of FRAME_COLUMNS.
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         if path.suffix == ".csv":
             file.write(",".join(FRAME_COLUMNS) + "\r\n")
@@ -89,24 +84,23 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
 
 
 @contextmanager
-def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated, float], None]]:
-    """Open a file of COCO annotations; yield a function that writes the boxes of a frame shown at a time.
+def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated], None]]:
+    """Open a file of COCO annotations; yield a function that writes the boxes of a frame.
 
-    Annotations are written as they come, and the memory holds a row for each frame. There is one for each connected
-    part of a mask that covers `min_area`, a share of the picture.
+    Annotations are written as they come, and the memory holds a row for each frame.
     """
     images: list[dict[str, Any]] = []
     count = 0
     with output_file(path, force=force) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.write('{"annotations": [')
 
-        def add(part: Separated, time: float) -> None:
+        def add(part: Separated) -> None:
             """Write an annotation for each connected part of a frame's mask, and keep its entry in `images`."""
             nonlocal count
             height, width = part.mask.shape
             number = len(images) + 1
             image = {"id": number, "file_name": f"{part.index:06d}.png", "width": width, "height": height}
-            images.append(image | {"frame": part.index, "time": round(time, 6)})
+            images.append(image | {"frame": part.index, "time": round(part.time, 6)})
             for box, area in _find_parts(part.mask, min_area):
                 count += 1
                 found = {"id": count, "image_id": number, "category_id": CATEGORY["id"]}
@@ -126,6 +120,7 @@ class MotionEvent:
     start: float  # padding included, as is `end`
     first: float  # of the first frame with foreground
     last: float  # of the last frame with foreground
+    until: float  # when that frame is not shown any more
     box: Box  # holds all boxes, in pixels of the results
     thumbnail: FrameArray  # the frame at the peak, small, with its boxes
     end: float = 0.0
@@ -135,43 +130,42 @@ class MotionEvent:
 
 
 class EventBuilder:
-    """Opens, extends and ends events by what counts as one; each frame is shown for `step` seconds."""
+    """Opens, extends and ends events by what counts as one, at the times of a :class:`.Timeline`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take paddings and minimum length of events, and for how long each frame is shown, all in seconds."""
-        # `now` is the time of the last frame that has come, and `before` that of the one before it.
-        self.settings, self.step = settings, step
-        self._begin: float | None = None  # time of the first frame of the video
-        self.before = self.now = -1.0
+        self.settings, self.timeline = settings, Timeline(step)
+        self._before = 0.0
 
     def advance_to(self, time: float) -> None:
-        """Take the time of the next frame, in seconds: `now`, and that of the previous one becomes `before`."""
-        # `_begin` is the time of the first frame of the video.
-        self._begin = time if self._begin is None else self._begin
-        self.before, self.now = self.now, time
+        """Take the time of the next frame."""
+        self._before = self.timeline.time
+        self.timeline.add(time)
+
+    def unseen(self, event: MotionEvent) -> float:
+        """Return for how many seconds an event, which is asked for in each frame, has not been seen."""
+        if event.last == self._before:
+            event.until = event.last + self.timeline.shown
+        return self.timeline.time - event.until - ROUNDING
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
         """Return an event that begins with this frame, a padding earlier, but not before the first frame."""
-        # `now` is the time of this frame, and `_begin` that of the first.
-        start = max(self._begin or 0.0, self.now - self.settings.padding)
-        return MotionEvent(start, first=self.now, last=self.now, box=box, thumbnail=frame)
+        now = self.timeline.time
+        start = max(self.timeline.first, now - self.settings.padding)
+        return MotionEvent(start, first=now, last=now, until=now, box=box, thumbnail=frame)
 
     def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
         """Add this frame and its boxes to an event; the one of the largest `area` becomes the thumbnail."""
-        # The frame is shown at `now`, and `area` is the share of the picture that is foreground in it.
-        event.last = self.now
+        event.last, event.until = self.timeline.time, self.timeline.end
         event.box = _around([event.box, *boxes])
         event.frames += 1
         if area > event.peak_area:
-            event.peak_time, event.peak_area, event.thumbnail = self.now, area, _thumbnail(frame, boxes)
+            event.peak_time, event.peak_area, event.thumbnail = event.last, area, _thumbnail(frame, boxes)
 
     def end(self, event: MotionEvent) -> list[MotionEvent]:
         """End an event with the last frame that has come; return it unless it is too short without paddings."""
-        # Each frame is shown for `step` seconds, and `now` is the time of the last one, beyond which no padding
-        # reaches.
-        if event.last - event.first + self.step < self.settings.min_length - ROUNDING:
+        if event.until - event.first < self.settings.min_length - ROUNDING:
             return []
-        event.end = min(event.last + self.settings.padding, self.now) + self.step
+        event.end = min(event.until + self.settings.padding, self.timeline.end)
         return [event]
 
 
@@ -179,32 +173,25 @@ class EventFinder:
     """Joins frames with foreground into events as they come, wherever it is; see :class:`EventBuilder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
-        # what begins, extends and ends the event that goes on (`_open`)
         self._builder = EventBuilder(settings, step)
-        self._open: MotionEvent | None = None
+        self._open: MotionEvent | None = None  # the event that goes on
 
-    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
-        """Take the next frame and the boxes of its mask; return the event that has ended by `time`, if there is one.
+    def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
+        """Take the next frame and the boxes of its mask; return the event that has ended, if there is one.
 
-        An event ends when the pause since its last box is longer than two paddings and a frame, so that it would not
-        touch the next event. Two frames in a row with boxes belong to one event if they are up to `NEIGHBOURS` seconds
-        apart. `_open` is the event that goes on, or None, and `_builder` knows what counts as an event.
+        An event ends when nothing was seen for longer than two paddings, so that it would not touch the next one.
         """
         builder, done = self._builder, []
-        builder.advance_to(time)  # `before` becomes the time of the previous frame
-        if self._open is not None:
-            longest = 2 * builder.settings.padding + builder.step + ROUNDING
-            in_a_row = bool(boxes) and self._open.last == builder.before
-            if time - self._open.last > (max(longest, NEIGHBOURS) if in_a_row else longest):
-                done = self.end()
-        if boxes:
-            self._open = self._open or builder.open(frame, boxes[0])
-            builder.extend(self._open, frame, boxes, cv2.countNonZero(mask) / mask.size)
+        builder.advance_to(part.time)
+        if self._open is not None and builder.unseen(self._open) > 2 * builder.settings.padding:
+            done = self.end()
+        if boxes and (self._open is not None or not part.is_doubtful):
+            self._open = self._open or builder.open(part.frame, boxes[0])
+            builder.extend(self._open, part.frame, boxes, cv2.countNonZero(part.mask) / part.mask.size)
         return done
 
     def end(self) -> list[MotionEvent]:
-        """End the event that goes on, `_open`; return it unless there is none or it is too short."""
+        """End the event that goes on; return it unless there is none or it is too short."""
         event, self._open = self._open, None
         return [] if event is None else self._builder.end(event)
 
@@ -240,7 +227,6 @@ class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
     def __init__(self, stem: Path, force: bool) -> None:
-        """Begin without events; `stem` begins the paths of all files, and `force` replaces existing ones."""
         self._stem, self._force = stem, force
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
         # thumbnails of the first events, with captions, for the picture of all events
@@ -254,8 +240,6 @@ class EventTable:
 
     def add(self, event: MotionEvent) -> dict[str, Any]:
         """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
-        # `rows` are those of all events so far, and `_thumbnails` pictures of the first, with captions. `_stem` begins
-        # the paths of all files, and `_force` says whether they may exist.
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
@@ -270,35 +254,26 @@ class EventTable:
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
-        # `rows` has the events. A second try with Matroska helps only where the first container cannot hold the video.
         own, problem = Path(source).suffix.lower(), ""
         for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
+            parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
+            cuts = {part: (row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)}
             try:
-                return self._cut(source, suffix), []
+                starts = cut_video(source, cuts, force=self._force)
             except OutputExistsError:
                 raise
             except MediaError as error:
                 problem = str(error)
                 if not isinstance(error, UnsupportedError):  # it would come again; only the container can be changed
                     break
+                continue
+            for row, part, start in zip(self.rows, parts, starts, strict=True):
+                row |= {"clip": part.name, "clip_start": round(start, 6)}
+            return parts, []
         return [], [problem]
-
-    def _cut(self, source: str | Path, suffix: str) -> list[Path]:
-        """Cut the events into files with this suffix, complete the rows and return the files.
-
-        A clip begins with a key frame, usually before its event: ``clip_start`` is its time in seconds. Clips lie
-        beside the thumbnails of the events, whose paths begin with `_stem`. `rows` has a dict for each event.
-        """
-        parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
-        cuts = [Cut(part, row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)]
-        starts = cut_video(source, cuts, force=self._force)
-        for row, part, start in zip(self.rows, parts, starts, strict=True):
-            row |= {"clip": part.name, "clip_start": round(start, 6)}
-        return parts
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
-        # `rows` has a row for each event, and `_thumbnails` are pictures of the first, five of them side by side.
         table, sheet = self.paths(self._stem)[:2]
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._thumbnails:

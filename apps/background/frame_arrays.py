@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 import cv2
@@ -12,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief, shown
+from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.io.video.timeline import TimedFrame
 
 from . import tuning
 from .kernels import mean_over_channels, select_next_rank, select_rank
 
 __all__ = [
     *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
-    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "reduced", "reduced_mask"),
-    *("temporal_median", "to_uint8", "within"),
+    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "known_bits", "reduced", "reduced_mask"),
+    *("temporal_median", "timed_frames", "to_uint8", "within"),
 ]
 
 FrameArray = NDArray[np.uint8]
@@ -46,14 +50,28 @@ class Separated:
         What the model shows behind the foreground, in the illumination of this frame.
     mask : ndarray of uint8 [shape=(height, width)]
         255 foreground, 0 background.
+    time : float
+        When the frame is shown, in seconds; NaN where that is not known.
+    is_doubtful : bool
+        Whether the frame, or one since the last key frame, came damaged.
     """
 
     index: int
     frame: FrameArray
     background: FrameArray
     mask: FrameArray
+    time: float = math.nan
+    is_doubtful: bool = False
 
     __repr__ = brief
+
+    def _repr_html_(self) -> str:
+        """Show frame, background and mask, in notebooks."""
+        from visionnmf._html import table, thumbnail
+
+        pictures = (thumbnail(getattr(self, name), name) for name in ("frame", "background", "mask"))
+        share = f"{100 * np.count_nonzero(self.mask) / self.mask.size:.2f} %"
+        return "".join(pictures) + table({"frame": self.index, "foreground": share})
 
 
 def within(part: Separated, region: FrameArray | None) -> Separated:
@@ -61,30 +79,54 @@ def within(part: Separated, region: FrameArray | None) -> Separated:
     return part if region is None else replace(part, mask=part.mask & region)
 
 
-def as_frames(frames: Iterable[Any], shape: tuple[int, ...] | None = None) -> Iterator[FrameArray]:
-    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape.
+def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:
+    """Return frames, and the bits of their 16-bit values: of all of an array or a list, or else of the first frame.
+
+    The bits are 0 for frames of another type. A warning says which were taken.
+    """
+    if isinstance(frames, Iterator):
+        seen: Sequence[Any] = list(islice(frames, 1))
+        frames = chain(seen, frames)
+    else:
+        seen = [frames] if isinstance(frames, np.ndarray) else frames if isinstance(frames, list | tuple) else []
+    pictures = (frame.picture if isinstance(frame, TimedFrame) else frame for frame in seen)
+    bits = max((bits_of(p) for p in pictures if isinstance(p, np.ndarray) and p.dtype == np.uint16), default=0)
+    if bits and note_on(bits):
+        warnings.warn(f"frames: {note_on(bits)}", UserWarning, stacklevel=4)
+    return frames, bits
+
+
+def timed_frames(
+    frames: Iterable[Any], shape: tuple[int, ...] | None = None, bits: int | None = None
+) -> Iterator[TimedFrame]:
+    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape, with times: NaN if unknown.
 
     Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
     array of all frames or a single frame is also accepted. Raises ParameterError for other arrays. `shape` is the one
-    that all must have, by default that of the first frame.
+    that all must have, by default that of the first frame, and `bits` those of 16-bit values, by default what
+    :func:`known_bits` finds.
     """
+    if not bits:
+        frames, bits = known_bits(frames)
     for index, frame in enumerate(_several(frames, shape)):
-        converted = _as_uint8(frame, index)
-        shape = converted.shape if shape is None else shape
-        if converted.shape != shape:
+        timed = frame if isinstance(frame, TimedFrame) else TimedFrame(frame, math.nan)
+        picture = _as_uint8(timed.picture, index, bits or 16)
+        shape = picture.shape if shape is None else shape
+        if picture.shape != shape:
             raise ParameterError(
-                f"frame {index} must have the shape of the first learnt, {shape}; got {converted.shape}; resize the "
+                f"frame {index} must have the shape of the first learnt, {shape}; got {picture.shape}; resize the "
                 "frames first"
             )
-        yield converted
+        yield timed._replace(picture=picture)
+
+
+def as_frames(frames: Iterable[Any]) -> Iterator[FrameArray]:
+    """Yield the pictures of :func:`timed_frames`."""
+    return (frame.picture for frame in timed_frames(frames))
 
 
 def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[Any]:
-    """Return an iterable of frames, also where a single frame is given.
-
-    An array of three axes may be either: it is one frame if the last axis can be channels, or if it has the `shape` of
-    the frames that were learnt (None: not known yet).
-    """
+    """Return an iterable of frames, also where a single frame is given."""
     if not isinstance(frames, Iterable):
         raise ParameterError(
             f"frames must be an array of frames, a video, or frames one after another; got {type(frames).__name__}"
@@ -100,7 +142,7 @@ def _several(frames: Iterable[Any], shape: tuple[int, ...] | None) -> Iterable[A
     return frames
 
 
-def _as_uint8(frame: Any, index: int) -> FrameArray:
+def _as_uint8(frame: Any, index: int, bits: int) -> FrameArray:
     """Return a frame as uint8, without opacity; raises ParameterError if its dtype, shape or range is wrong."""
     if not isinstance(frame, np.ndarray) or not (frame.dtype in (np.uint8, np.uint16) or frame.dtype.kind == "f"):
         found = frame.dtype if isinstance(frame, np.ndarray) else type(frame).__name__
@@ -112,7 +154,12 @@ def _as_uint8(frame: Any, index: int) -> FrameArray:
     if frame.dtype == np.uint8:
         return frame
     if frame.dtype == np.uint16:
-        return ((frame.astype(np.uint32) + 128) // 257).astype(np.uint8)  # rounded; 65535 = 255 * 257
+        if bits < 16 and bits_of(frame) > bits:
+            raise ParameterError(
+                f"frame {index} must have values of {bits} bits, as the frames before; got {int(frame.max())}; give "
+                "all frames as one array, or as uint8"
+            )
+        return in_eight_bits(frame, bits)
     low, high = float(frame.min()), float(frame.max())
     if not (low >= 0 and high <= 1):
         raise ParameterError(
@@ -206,7 +253,6 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        """Begin without frames; at most `room` will be kept, and `seen` counts those that have come."""
         # A kept frame also needs the frame before it, from which its difference is measured.
         self._room = room
         self._step = 1  # one of so many frames is kept
@@ -215,21 +261,21 @@ class FrameSample:
         self._before: FrameArray | None = None  # the latest frame; None if the next one is not kept
         self._due = True  # whether the next frame is kept
         self.seen = 0
+        self.bits = 0  # of the values of 16-bit frames; 0 for other frames
 
     @classmethod
     def of(cls, frames: Iterable[FrameArray], room: int) -> FrameSample:
         """Return a sample of at most `room` of the frames that users gave; raise ParameterError for none."""
         sample = cls(room)
-        for frame in as_frames(frames):
-            sample.add(frame)
+        frames, sample.bits = known_bits(frames)
+        for frame in timed_frames(frames, bits=sample.bits):
+            sample.add(frame.picture)
         if sample.seen == 0:
             raise ParameterError("frames must hold at least one frame; got none")
         return sample
 
     def add(self, frame: FrameArray) -> None:
         """Take the next frame of the stream, and keep it if its position is due."""
-        # The first `_held` of `_frames` are the kept frames, `_positions` their numbers in the stream, and `_changes`
-        # their differences from the neighbouring frames; `seen` counts all frames.
         if self.seen == 0:
             self._allocate(frame)
         # The frame before was kept: its change also counts the difference from this frame.
@@ -253,7 +299,6 @@ class FrameSample:
 
     def _is_due(self, position: int) -> bool:
         """Return whether the frame at a position of the stream is to be kept, one of each group of `_step` frames."""
-        # A group begins at a multiple of `_step`, and `_kept_of` chooses its frame.
         return _kept_of(position // self._step * self._step, self._step) == position
 
     def _allocate(self, frame: FrameArray) -> None:
@@ -269,9 +314,6 @@ class FrameSample:
 
     def _halve(self) -> None:
         """Make room: double the step, and move the frames that are still due to the front of the sample."""
-        # `_frames` and `_changes` hold the `_held` kept frames and their differences from the neighbouring frames, and
-        # `_positions` their numbers in the stream. Of each `_step` frames one is kept, whose number a rule says
-        # (`_kept_of`).
         self._step *= 2
         wanted = {_kept_of(start, self._step) for start in range(0, self.seen, self._step)}
         stay = [i for i, position in enumerate(self._positions) if position in wanted]
@@ -289,8 +331,6 @@ class FrameSample:
 
     def hand_over_changes(self) -> FrameArray:
         """Return the kept frames' differences from their neighbours (n, height, width), and free their memory."""
-        # It is free as soon as the caller does not need the result any more. The first `_held` of `_changes` are in
-        # use.
         changes = self._changes[: self._held]
         del self._changes
         return changes
@@ -304,7 +344,6 @@ def _kept_of(start: int, step: int) -> int:
 
 def temporal_median(frames: FrameArray) -> Floats:
     """Return the median over contiguous frames of uint8 (n, ...), by counting, ten times faster than by sorting."""
-    # Threads work on blocks of values, whose medians and counts stay in a processor's cache.
     n = len(frames)
     flat = frames.reshape(n, -1)
     result = np.empty(flat.shape[1], np.float32)
@@ -312,8 +351,6 @@ def temporal_median(frames: FrameArray) -> Floats:
 
     def fill(block: tuple[int, int]) -> None:
         """Write the medians of values block[0] to block[1]; of an even number, the mean of the middle two ranks."""
-        # `flat` is (n, n_values) and `result` (n_values,). `select_rank` writes the lower of the middle values to
-        # `low`, `select_next_rank` the one above to `high`, and `count` is scratch.
         start, stop = block
         low, high = np.empty((2, stop - start), np.uint8)
         count = np.empty(stop - start, counter)

@@ -390,12 +390,7 @@ def assign_levels(clip, typical, first, other, apart, pixels, sides):  # type: i
 
 @kernel(part=True)
 def _densest_level(y, grey, w, order, near, level, away, apart):  # type: ignore[no-untyped-def]
-    """Write the densest level of weighted samples to `level`, and return the weight of samples near it.
-
-    Samples `y` (k, channels) of weights `w` count if further than `apart` from the level `away`. The heaviest window of
-    width ``2 * near`` over their sorted grey values wins; its samples up to ``1.5 * near`` away in all channels are
-    near. `order` sorts `grey` (k,), the means of the samples over channels. An `apart` of -1 makes all samples count.
-    """
+    """Write the densest level of weighted samples to `level`, and return the weight of samples near it."""
     k, n_channels = y.shape
     best = np.float32(0)
     low = high = 0  # the best window: order[low] to order[high - 1]

@@ -1,13 +1,8 @@
 """Events of single objects: the track of a connected part of the masks, from its first frame to its last.
 
-Parts of consecutive frames are linked by the assignment of least cost between the parts and where the objects are
-expected. What happens where objects meet:
-
-- A small part that lies where an object is expected is a piece of it, such as a head whose neck is not in the mask.
-- Where a part covers the places of several objects, all of them go on, each at its own speed, within this part. When it
-  falls apart, they are told apart by place, size and colour. An object that was seen for less than `SETTLED` seconds
-  does not go on: it was a piece of the other, or is not known well enough to be told apart.
-- A part where no object is expected begins a new one, also where it comes off another object.
+Parts are linked by the assignment of least cost. A small part where an object is expected is a piece of it. Where a
+part covers several objects, all that were seen for `SETTLED` seconds go on in it, and are told apart by place, size and
+colour when it falls apart. A part where no object is expected begins a new one.
 """
 
 from __future__ import annotations
@@ -20,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from .event_tables import ROUNDING, Box, EventBuilder, MotionEvent
-from .frame_arrays import FrameArray
+from .event_tables import Box, EventBuilder, MotionEvent
+from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
 
 __all__ = ["ObjectFinder"]
@@ -33,6 +28,7 @@ LOST = 1.0  # seconds in which an object may be out of sight, but no longer than
 SETTLED = 1.0  # seconds after which an object that touches another remains one of its own
 REACH = 1.0  # cost of not being found: the distance from the expected place, in sizes of the object
 SIZE_COST, COLOUR_COST = 0.25, 1 / 64  # of e times the pixels, and of a grey level
+LONGEST = 3.0  # times the usual distance between two frames, where some between them are missing
 UNSURE = 0.5  # weight of the distance for an object that was hidden in a part with others
 MEMORY = 0.3  # seconds over which speed and colour are averaged
 INSIDE = 0.5  # share of a box that lies in another one, where it counts as inside
@@ -52,7 +48,6 @@ class _Part:
 
     def shows_mainly(self, track: _Track) -> bool:
         """Return whether this part of a mask shows mainly `track`; others have less than a quarter of its pixels."""
-        # `tracks` are the objects that overlap in this part, first the one assigned to it.
         others = sum(other.area for other in self.tracks) - track.area
         return track is self.tracks[0] and others < MINOR * track.area
 
@@ -68,7 +63,7 @@ class _Track:
     time: float  # of the last frame that shows it alone
     size: Numbers  # width and height when it was seen in one part
     speed: Numbers = field(default_factory=lambda: np.zeros(2))  # pixels a second, in x and y
-    frames: int = 1  # that show it alone
+    alone: float = 0.0  # seconds between the frames that show it alone
     weight: float = 1.0  # of the distance from the expected place
 
     @property
@@ -76,25 +71,19 @@ class _Track:
         """For how many seconds it was seen."""
         return self.event.last - self.event.first
 
-    def observe(self, part: _Part, time: float) -> None:
-        """Take over box, pixels, colour and speed from a part that shows this object alone, at `time` seconds.
-
-        Speed and colour are averaged over all frames at first, later over about `MEMORY` seconds. `size` stays if the
-        part is joined from pieces, and `weight`, that of the distance from the expected place, is full again.
-        """
-        passed = max(time - self.time, ROUNDING)
-        gain = min(1.0, max(1 / self.frames, passed / MEMORY))
+    def observe(self, part: _Part, time: float, passed: float) -> None:
+        """Take over box, pixels, colour and speed from a part that shows this object alone, `passed` after a frame."""
+        since = time - self.time
+        self.alone += passed
+        gain = min(1.0, max(passed / self.alone, since / MEMORY))
         # `box` is where the present speed had the object expected, so that the difference corrects the speed.
-        self.speed += gain * (_centre(part.box) - _centre(self.box)) / passed
+        self.speed += gain * (_centre(part.box) - _centre(self.box)) / since
         self.colour += gain * (part.colour - self.colour)
         self.size, self.weight = part.box[2:] if part.is_whole else self.size, 1.0
-        self.box, self.area, self.time, self.frames = part.box, part.area, time, self.frames + 1
+        self.box, self.area, self.time = part.box, part.area, time
 
     def stay_in(self, box: Numbers, passed: float) -> None:
-        """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds.
-
-        The place is not certain now, so that its distance counts less (`weight`) in the next frame.
-        """
+        """Move the expected box back into a part's `box`, no faster than the object has moved in `passed` seconds."""
         # The box was moved by the speed already: up to twice as far back is the same speed in the other direction.
         most = 2 * passed * np.abs(self.speed)
         # the last upper left corner from which this box still lies in the other, if it is not larger
@@ -108,50 +97,63 @@ class ObjectFinder:
     """Links the parts of masks to objects as frames come; takes the place of :class:`.EventFinder`."""
 
     def __init__(self, settings: EventSettings, step: float) -> None:
-        """Take the paddings and the minimum length of events, and for how many seconds each frame is shown."""
         self._builder = EventBuilder(settings, step)  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
-        # the objects that are in sight or may come back
-        self._tracks: list[_Track] = []
+        self._tracks: list[_Track] = []  # the objects that are in sight or may come back
+        self._clock = 0.0  # seconds for which objects have moved
 
-    def add(self, time: float, frame: FrameArray, mask: FrameArray, boxes: list[Box]) -> list[MotionEvent]:
-        """Take the next frame and the boxes of its mask; return the events that have ended by `time`.
+    def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
+        """Take the next frame and the boxes of its mask; return the events that have ended.
 
-        A track is an object with its event, and a part what is in a box. Tracks out of sight are given up, the others
+        Tracks that were not seen for longer than LOST seconds, or than they were seen before, are given up, the others
         moved to where they are expected. Then parts are assigned to tracks, and parts without one begin new ones. Of
         several tracks in a part, those go on that have lasted long enough or that it mainly shows. The others are
         dropped with their events, because they were pieces of an object or hardly seen.
         """
-        builder, passed = self._builder, time - self._builder.now
-        builder.advance_to(time)
+        builder, frame, mask = self._builder, part.frame, part.mask
+        passed = self._advance(part.time)
         for track in list(self._tracks):
-            # out of sight for longer than LOST seconds, or than it was seen before
-            if time - track.event.last > min(LOST, track.age) + builder.step + ROUNDING:
+            if builder.unseen(track.event) > min(LOST, track.age):
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
         # several pieces of one object, such as head and body, become one part
-        parts = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
-        self._assign(parts)
-        for part in parts:
-            share = part.area / mask.size
-            if not part.tracks:
-                event = builder.open(frame, _in_whole_pixels(part.box))
-                builder.extend(event, frame, [event.box], share)
-                self._tracks.append(_Track(event, part.box, part.area, part.colour, time, part.box[2:]))
+        found = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
+        self._assign(found)
+        for each in found:
+            share = each.area / mask.size
+            if not each.tracks:
+                if not part.is_doubtful:
+                    event = builder.open(frame, _in_whole_pixels(each.box))
+                    builder.extend(event, frame, [event.box], share)
+                    self._tracks.append(_Track(event, each.box, each.area, each.colour, self._clock, each.box[2:]))
                 continue
-            staying = [each for each in part.tracks if each.age >= SETTLED or part.shows_mainly(each)]
-            staying = staying or part.tracks[:1]
-            self._tracks = [track for track in self._tracks if track in staying or track not in part.tracks]
+            staying = [track for track in each.tracks if track.age >= SETTLED or each.shows_mainly(track)]
+            staying = staying or each.tracks[:1]
+            self._tracks = [track for track in self._tracks if track in staying or track not in each.tracks]
             for track in staying:
-                alone = len(staying) == 1 or part.shows_mainly(track)
+                alone = len(staying) == 1 or each.shows_mainly(track)
                 if alone:
-                    track.observe(part, time)
+                    track.observe(each, self._clock, passed)
                 else:
-                    track.stay_in(part.box, passed)
+                    track.stay_in(each.box, passed)
                 builder.extend(track.event, frame, [_in_whole_pixels(track.box)], share if alone else 0.0)
         # an event goes on for `padding` seconds after the object was last seen, so it ends only then
-        return self._end([event for event in self._lost if time - event.last >= builder.settings.padding])
+        return self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
+
+    def _advance(self, time: float) -> float:
+        """Take the time of the next frame; return the seconds for which objects have moved."""
+        timeline = self._builder.timeline
+        before, is_first = timeline.time, timeline.count == 0
+        self._builder.advance_to(time)
+        passed = 0.0 if is_first else timeline.time - before
+        # Time stamps that are off the declared rate by less than half a frame are taken for jitter.
+        if abs(passed - timeline.step) < timeline.step / 2:
+            passed = timeline.step
+        self._clock += passed
+        # How many times as far as usual an object may have moved; not more, or it would be taken for any other one.
+        self._longer = min(max(1.0, passed / max(timeline.step, timeline.usual)), LONGEST)
+        return passed
 
     def end(self) -> list[MotionEvent]:
         """End all events, those of objects in sight (`_tracks`) too; return those that are not too short."""
@@ -165,11 +167,7 @@ class ObjectFinder:
         return [ended for event in events for ended in self._builder.end(event)]
 
     def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
-        """Return the parts, pieces of an object joined with the part that shows most of it, its body.
-
-        A piece lies at least half in the object's expected box, and both together are at most `SPREAD` times as large
-        as the object in one part was. `_tracks` are the objects, and the box of a part is x, y, width, height.
-        """
+        """Return the parts, pieces of an object joined with the part that shows most of it, its body."""
         pieces: list[_Part] = []  # parts that were joined with a body
         # row (n_parts,): how many pixels of the expected box lie in the box of each part
         for track, row in zip(self._tracks, _common(self._tracks, parts), strict=True):
@@ -186,12 +184,7 @@ class ObjectFinder:
         return [part for part in parts if part not in pieces]
 
     def _assign(self, parts: list[_Part]) -> None:
-        """Set the attribute `tracks` of the parts: the objects that they show.
-
-        Objects get parts of their own so that the sum of costs, of distance, size and colour, is least, with `REACH`
-        for an object that gets none. Such an object counts as hidden in a part that covers half of its expected box.
-        Distances are in sizes of the object, and differences of size logarithmic. `_tracks` are the objects.
-        """
+        """Set the attribute `tracks` of the parts: the objects that they show."""
         if not parts or not self._tracks:
             return
         tracks = self._tracks
@@ -200,7 +193,8 @@ class ObjectFinder:
         distance = np.hypot(*np.moveaxis((_centre(old) - _centre(new)) / ((old + new)[..., 2:] / 2), -1, 0))
         sizes = np.log([[part.area / track.area for part in parts] for track in tracks])
         colours = np.array([[np.abs(part.colour - track.colour).mean() for part in parts] for track in tracks])
-        distance *= np.array([[track.weight] for track in tracks])  # less of objects that were hidden in a part
+        # less of objects that were hidden in a part, and after frames that are missing
+        distance *= np.array([[track.weight] for track in tracks]) / self._longer
         cost = np.minimum(distance + SIZE_COST * np.abs(sizes) + COLOUR_COST * colours, REACH)
         pairs = dict(zip(*(found.tolist() for found in linear_sum_assignment(cost)), strict=True))
         alone = {row: column for row, column in pairs.items() if cost[row, column] < REACH}

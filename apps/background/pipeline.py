@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
+from visionnmf.apps.made import traceable
+from visionnmf.apps.report import Report
 from visionnmf.io import is_live, output_folder, together, write_image
+from visionnmf.io.video.timeline import Timeline
 
 from .frame_arrays import FrameArray, check_model_size, within
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
-from .reports import BackgroundReport, MaskCounts, MaskStatistics
+from .reports import MaskCounts, MaskStatistics, batch_lines
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
-from .sources import Timeline, counted, expected_frames, file_of, open_clip, recorded, timed, true_masks
+from .sources import expected_frames, file_of, open_clip, recorded, true_masks
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -55,17 +58,13 @@ class Job:
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
-        """Return the writer of the results; videos have an even rate if the `timeline` says that frames have.
-
-        Without one, for a live source, each frame is shown at its own time. The timeline has been given just one of
-        `every` frames.
-        """
+        """Return the writer of the results; without a `timeline`, of a live source, videos keep each frame's time."""
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
-        # the last argument is the time from one frame to the next, in seconds, after which an event has ended
-        return ResultWriter(files, video, self.outputs, self.events, float(1 / rate))
+        return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
 
 
+@traceable
 def process_video(
     source: str | Path,
     *,
@@ -76,7 +75,7 @@ def process_video(
     outputs: OutputSettings = OutputSettings(),
     events: EventSettings = EventSettings(),
     progress: Progress | None = None,
-) -> BackgroundReport:
+) -> Report:
     """Separate a video into background and foreground, and write both.
 
     The video is read twice, once to learn and once to separate, and memory does not grow with its length. The names of
@@ -99,7 +98,22 @@ def process_video(
 
     Returns
     -------
-    BackgroundReport
+    Report
+        Its figures are:
+
+        - ``width``, ``height`` of the results, in pixels;
+        - ``frames`` separated, ``frames_read`` (decoded, those that `every` skips included), ``declared_frames`` (in
+          the header, or None);
+        - ``truncated``, ``problem``: whether the file is cut off or damaged, and what is wrong with it, or None; the
+          results cover what could be read;
+        - ``method``, ``random_state``, ``n_components``, ``most_components`` (asked for; None for a method that has
+          none), ``learnt_frames``, ``noise`` (median over pixels, in grey levels);
+        - ``masks``, ``temporal_median``: the :class:`MaskStatistics` of the result and of a baseline on the same
+          frames, a difference from the temporal median above 25, and ``agreement``, the F-measure between both;
+        - ``frame_rate``, the mean where ``variable_frame_rate``;
+        - ``events``: a row for each, as in the table of events, or None where none were asked for; times are in seconds
+          from the beginning of the video, and `peak_area` is a share of the picture;
+        - ``frames_per_second``, and ``seconds`` by ``learning``, ``masking`` (encoding included) and ``total``.
 
     Raises
     ------
@@ -127,23 +141,16 @@ def process_video(
         # the copy has rate, size and format in its header; these settings described raw frames of the source
         of_copy = replace(video, frame_rate=None, size=None, pixel_format=None)
         report = _separate(replace(job, source=copy, video=of_copy), progress)
-    # the report has a field of its own for `problem`
+    # there is a figure for `problem`
     lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
-    return replace(
-        report,
-        inputs=[without_password(source)],
-        truncated=reader.truncated,
-        problem=reader.problem,
-        notes=[*lost, *report.notes],
-    )
+    name = without_password(source)
+    figures = report.figures | {"truncated": reader.truncated, "problem": reader.problem}
+    lines = batch_lines(name, figures)
+    return replace(report, figures=figures, lines=lines, inputs=[name], notes=[*lost, *report.notes])
 
 
-def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
-    """Separate the foreground of a video in two passes, learning (unless `job` names a model) and masking.
-
-    The outputs are written all or none. Returns the report. `timeline` has the times of the frames from the first pass,
-    and `counts` the pixels of the masks. The baseline, for comparison, is the mask of the temporal median.
-    """
+def _separate(job: Job, progress: Progress | None) -> Report:
+    """Separate the foreground of a video in two passes, learning (or reading, for a model) and masking."""
     began = time.perf_counter()
     model = _prepared_model(job.model)
     clip = open_clip(job.source, job.video)
@@ -160,22 +167,28 @@ def _separate(job: Job, progress: Progress | None) -> BackgroundReport:
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
         counts = MaskCounts(true_masks(job.source, clip, job.video))
-        with job.writer(files, clip, timeline) as writer:
-            times: deque[float] = deque()  # of the frames that are worked on
-            frames = counted(timed(clip, times.append), "masking", timeline.count, progress)
-            with closing(model.apply(frames)) as parts:
-                for part in parts:
-                    baseline = median_mask(part.frame, model.temporal_median_)
-                    inside = within(part, region)
-                    counts.add(inside, baseline if region is None else baseline & region)
-                    writer.write(inside, times.popleft())
+        with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
+            for whole in parts:
+                baseline = median_mask(whole.frame, model.temporal_median_)
+                part = within(whole, region)
+                counts.add(part, baseline if region is None else baseline & region)
+                writer.write(part)
+                if progress is not None:
+                    progress("masking", counts.frames, timeline.count)
         written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
-    report = _report(job, model, clip, counts, timeline, seconds)
-    return replace(report, events=writer.events, outputs=files.listed(written), skipped=uncut)
+    figures = _figures(job, model, clip, counts, timeline, seconds) | {"events": writer.events}
+    return Report(
+        figures=figures,
+        lines=batch_lines(str(job.source), figures),
+        inputs=[str(job.source)],
+        outputs=files.listed(written),
+        skipped=uncut,
+        notes=_notes(counts.frames, figures["masks"], clip),
+    )
 
 
 def _prepared_model(settings: ModelSettings) -> Separator:
@@ -192,52 +205,53 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
-    """Learn the background unless a model is used again; return the times of the frames in either case."""
-    # They are known only after all frames were read once: `timed` gives `timeline` the time of each frame that passes,
-    # and `counted` reports it to `progress`.
-    timeline = Timeline(clip.frame_rate / job.video.every)
+    """Learn the background unless a model is used again; return the timeline of the frames in either case."""
+    timeline = Timeline(float(job.video.every / clip.frame_rate))
     stage = "learning" if job.model.reuse is None else "reading"
-    frames = counted(timed(clip, timeline.add), stage, expected_frames(clip, job.video), progress)
+    total = expected_frames(clip, job.video)
+
+    def pictures() -> Iterator[FrameArray]:
+        """Yield the pictures, once their times are noted."""
+        for frame in clip.timed():
+            timeline.add(frame.time)
+            yield frame.picture
+            if progress is not None:
+                progress(stage, timeline.count, total)
+
     if job.model.reuse is None:
-        model.fit(frames)
+        model.fit(pictures())
     else:
-        for _ in frames:
+        for _ in pictures():
             pass
     return timeline
 
 
-def _report(
+def _figures(
     job: Job, model: Separator, clip: Clip, counts: MaskCounts, timeline: Timeline, seconds: dict[str, float]
-) -> BackgroundReport:
-    """Return the report of a batch, without its files and events, which the caller adds."""
-    # `counts` has counted the pixels of our masks and of those of the temporal median, a baseline; `agreement` is how
-    # far both are alike. `timeline` has the times of frames; `seconds` has "learning", "masking" and "total".
-    masks = counts.statistics("masks")
-    return BackgroundReport(
-        width=clip.width,
-        height=clip.height,
-        frames=counts.frames,
-        frames_read=clip.frames_read,
-        declared_frames=clip.declared_frames,
-        truncated=clip.truncated,
-        problem=clip.problem,
-        method=job.model.method,
-        n_components=len(model.components_) if hasattr(model, "components_") else None,
-        most_components=model.n_components if isinstance(model, BackgroundModel) else None,
-        learnt_frames=len(model.learnt_frames_),
-        random_state=job.model.random_state,
-        noise=float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
-        masks=masks,
-        temporal_median=counts.statistics("temporal_median"),
-        agreement=counts.agreement(),
-        frame_rate=float(clip.frame_rate),
-        variable_frame_rate=timeline.varies,
-        events=None,
-        frames_per_second=counts.frames / seconds["total"],
-        seconds=seconds,
-        inputs=[str(job.source)],
-        notes=_notes(counts.frames, masks, clip),
-    )
+) -> dict[str, Any]:
+    """Return the figures of the report, without the events."""
+    return {
+        "width": clip.width,
+        "height": clip.height,
+        "frames": counts.frames,
+        "frames_read": clip.frames_read,
+        "declared_frames": clip.declared_frames,
+        "truncated": clip.truncated,
+        "problem": clip.problem,
+        "method": job.model.method,
+        "n_components": len(model.components_) if hasattr(model, "components_") else None,
+        "most_components": model.n_components if isinstance(model, BackgroundModel) else None,
+        "learnt_frames": len(model.learnt_frames_),
+        "random_state": job.model.random_state,
+        "noise": float(np.median(model.noise_scale_)) if isinstance(model, BackgroundModel) else None,
+        "masks": counts.statistics("masks"),
+        "temporal_median": counts.statistics("temporal_median"),
+        "agreement": counts.agreement(),
+        "frame_rate": float(clip.frame_rate),
+        "variable_frame_rate": timeline.varies,
+        "frames_per_second": counts.frames / seconds["total"],
+        "seconds": seconds,
+    }
 
 
 def _notes(n_frames: int, masks: MaskStatistics, clip: Clip) -> list[str]:
@@ -247,8 +261,7 @@ def _notes(n_frames: int, masks: MaskStatistics, clip: Clip) -> list[str]:
         notes.append("there is only one frame, from which nothing can be separated")
     elif masks.foreground_share > DOUBTFUL_SHARE:
         notes.append(f"{masks.foreground_share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    if not clip.truncated:  # the note on what is cut off is the report's `problem`
-        notes += clip.notes
+    notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
     if clip.has_sound:
         notes.append(NO_SOUND)
     return notes

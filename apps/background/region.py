@@ -71,7 +71,6 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
 
 def _picture(path: str, shape: tuple[int, int], scale: float) -> FrameArray:
     """Return a mask of `shape`, 255 inside, from a picture of the source's size that is white inside the region."""
-    # `scale` is the size of the mask relative to the video, from which the picture's size must follow.
     grey = to_grey8(read_image(path))
     height, width = grey.shape
     if (max(1, round(height * scale)), max(1, round(width * scale))) != shape:

@@ -7,12 +7,9 @@ from typing import Any
 
 import cv2
 
-from visionnmf._text import printable
-from visionnmf.apps.report import Report
-
 from .frame_arrays import FrameArray, Separated
 
-__all__ = ["BackgroundReport", "LiveReport", "MaskCounts", "MaskStatistics", "event_sentence", "time_code"]
+__all__ = ["MaskCounts", "MaskStatistics", "batch_lines", "event_sentence", "live_lines", "time_code"]
 
 SHOWN_EVENTS = 20
 
@@ -35,137 +32,39 @@ class MaskStatistics:
     recall: float | None = None
 
 
-@dataclass(frozen=True)
-class BackgroundReport(Report):
-    """What :func:`.process_video` did and found; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    width, height : int
-        Size of the results, in pixels.
-    frames, frames_read, declared_frames : int, int, int or None
-        How many frames were separated, were decoded (those that `every` skips included), and stand in the header.
-    truncated, problem : bool, str or None
-        Whether the file is cut off or damaged, and what is wrong with it; the results cover what could be read.
-    method, random_state : str, int
-        The method, one of `choices.BACKGROUND_METHODS`, and the seed.
-    n_components, most_components : int or None
-        Components of the model, and the maximum that was asked for; None for a method that has none.
-    learnt_frames, noise : int, float or None
-        Number of frames that the model was learnt from, and the median over pixels of its noise in grey levels.
-    masks, temporal_median : MaskStatistics
-        The result, and the baseline on the same frames: a difference from the temporal median above 25.
-    agreement : float, 0 to 1
-        F-measure between the two: 1 where they mark the same pixels, 0 where they have none in common.
-    frame_rate, variable_frame_rate : float, bool
-        Frames per second of the video, the mean where it varies, and whether it does; each frame keeps its time.
-    events : list of dict or None
-        A row for each event, as in the table of events; None where none were asked for. Times are in seconds from the
-        beginning of the video, and `peak_area` is a share of the picture.
-    frames_per_second, seconds : float, dict of str to float
-        The speed, and the time of ``learning``, ``masking`` (encoding included) and both together, ``total``.
-    """
-
-    width: int
-    height: int
-    frames: int
-    frames_read: int
-    declared_frames: int | None
-    truncated: bool
-    problem: str | None
-    method: str
-    n_components: int | None
-    most_components: int | None
-    learnt_frames: int
-    random_state: int
-    noise: float | None
-    masks: MaskStatistics
-    temporal_median: MaskStatistics
-    agreement: float
-    frame_rate: float
-    variable_frame_rate: bool
-    events: list[dict[str, Any]] | None
-    frames_per_second: float
-    seconds: dict[str, float]
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures for JSON, by their names there."""
-        figures = super()._figures()
-        # The JSON file uses the names of the command-line options instead of those of the attributes.
-        renamed = {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
-        renamed |= {"most_rank": figures.pop("most_components")}
-        return {"input": self.inputs[0]} | figures | renamed
-
-    def summary(self) -> str:
-        """Return the report as a few lines of text to print.
-
-        `masks` and `temporal_median` are the statistics of our masks and of the baseline's; F-measures are None if the
-        truth is not known.
-        """
-        frames = "frame" if self.frames == 1 else "frames"
-        lines = [
-            f"{printable(self.inputs[0])}: {self.frames} {frames} of {self.width}x{self.height} in "
-            f"{self.seconds['total']:.1f} s ({self.frames_per_second:.0f} frames/s)"
-        ]
-        if self.truncated:
-            lines.append(f"  cut off: {self.problem}")
-        if self.most_components is not None and self.most_components > 1:
-            rank = f"rank {self.n_components} of at most {self.most_components}"
-            needed = f"needs {self.n_components} components" if self.n_components != 1 else "needs one factor a frame"
-            lines.append(f"  illumination: {needed} ({rank})")
-        ours, baseline = self.masks, self.temporal_median
-        lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
-        lines.append(
-            f"  temporal median, for comparison: {baseline.foreground_share:.2%}; agreement (F) {self.agreement:.3f}"
-        )
-        if ours.f_measure is not None:
-            lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
-        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._notes_and_outputs())])
+def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
+    """Return the figures of :func:`.process_video` in words."""
+    frames = "frame" if figures["frames"] == 1 else "frames"
+    lines = [
+        f"{source}: {figures['frames']} {frames} of {figures['width']}x{figures['height']} in "
+        f"{figures['seconds']['total']:.1f} s ({figures['frames_per_second']:.0f} frames/s)"
+    ]
+    if figures["truncated"]:
+        lines.append(f"  cut off: {figures['problem']}")
+    rank, most = figures["n_components"], figures["most_components"]
+    if most is not None and most > 1:
+        needed = f"needs {rank} components" if rank != 1 else "needs one factor a frame"
+        lines.append(f"  illumination: {needed} (rank {rank} of at most {most})")
+    ours, baseline = figures["masks"], figures["temporal_median"]
+    agreement = f"agreement (F) {figures['agreement']:.3f}"
+    lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
+    lines.append(f"  temporal median, for comparison: {baseline.foreground_share:.2%}; {agreement}")
+    if ours.f_measure is not None:
+        lines.append(f"  against the truth (F): {ours.f_measure:.3f}; temporal median {baseline.f_measure:.3f}")
+    return [*lines, *_event_lines(figures["events"])]
 
 
-@dataclass(frozen=True)
-class LiveReport(Report):
-    """What :func:`.follow_source` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    width, height : int
-        Size of the frames, in pixels.
-    frames, first_frame : int
-        Number of frames of this run, and the number of its first one, which is above 0 if the run continued from a
-        saved state. There are 0 frames if that state had already seen the whole source.
-    seconds, frames_per_second : float
-        How long it ran, and how fast.
-    foreground_share : float, 0 to 1
-        Share of all pixels that were foreground.
-    damaged, reconnections : int
-        How many frames came damaged and were left out, and how often the source was lost and found again.
-    events : list of dict or None
-        As those of :class:`.BackgroundReport`.
-    """
-
-    width: int
-    height: int
-    frames: int
-    first_frame: int
-    seconds: float
-    frames_per_second: float
-    foreground_share: float
-    damaged: int
-    reconnections: int
-    events: list[dict[str, Any]] | None
-
-    def summary(self) -> str:
-        """Return the report as a few lines of text to print."""
-        if not self.frames:  # the saved state had already seen the whole source, as a note says
-            return "\n".join([f"{printable(self.inputs[0])}: {line}" for line in self._notes_and_outputs()])
-        resumed = f", from frame {self.first_frame} on" if self.first_frame else ""
-        lines = [
-            f"{printable(self.inputs[0])}: {self.frames} frames of {self.width}x{self.height} in {self.seconds:.1f} s "
-            f"({self.frames_per_second:.0f} frames/s){resumed}",
-            f"  foreground: {self.foreground_share:.2%} of all pixels",
-        ]
-        return "\n".join([*lines, *_event_lines(self.events), *(f"  {line}" for line in self._notes_and_outputs())])
+def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
+    """Return the figures of :func:`.follow_source` in words."""
+    if not figures["frames"]:
+        return [f"{source}: no new frame"]
+    resumed = f", from frame {figures['first_frame']} on" if figures["first_frame"] else ""
+    size, speed = f"{figures['width']}x{figures['height']}", f"{figures['frames_per_second']:.0f} frames/s"
+    return [
+        f"{source}: {figures['frames']} frames of {size} in {figures['seconds']:.1f} s ({speed}){resumed}",
+        f"  foreground: {figures['foreground_share']:.2%} of all pixels",
+        *_event_lines(figures["events"]),
+    ]
 
 
 def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:
@@ -193,7 +92,6 @@ class MaskCounts:
     """Counts of pixels over all frames: of the masks, of the temporal median's, of the `truth`, and of both."""
 
     def __init__(self, truth: list[FrameArray] | None) -> None:
-        """Begin to count; `truth` has the true mask of each frame, 255 foreground and 0 background, or is None."""
         self._truth = truth
         self.frames = 0
         self._pixels = self._true = self._shared = 0  # of all frames, of the truth, and where both find foreground

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -23,11 +23,7 @@ from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
 
-if TYPE_CHECKING:
-    from .event_tables import EventFinder
-    from .object_events import ObjectFinder
-
-__all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoEncoders", "VideoFormat", "captioned", "tinted"]
+__all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoFormat", "captioned", "encoded_videos", "tinted"]
 
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 # Pixels: the three panels of a wider video's preview are reduced to this, as many players refuse widths above 4096.
@@ -37,11 +33,7 @@ TINT = (255, 0, 255)
 
 
 class ResultFiles:
-    """The paths of the results of one run; an attribute is None where a result is not wanted.
-
-    The names begin with that of the source, ``NAME``, or for tables and videos of a live run that resumes after
-    `first_frame` frames with ``NAME_from000120``, the name of `stem`. `videos` has the paths by kind.
-    """
+    """The paths of the results of one run; an attribute is None where a result is not wanted."""
 
     def __init__(
         self,
@@ -52,7 +44,6 @@ class ResultFiles:
         first_frame: int | None = None,
         keep_model: bool = False,
     ) -> None:
-        """Name the results of `source` in the folder `out` that `outputs` asks for; `first_frame` None is a batch."""
         # Of a live run `first_frame` is how many frames earlier runs have done. `keep_model` says whether a batch
         # writes its model.
         self._source, self._out, self._outputs = source, out, outputs
@@ -80,11 +71,7 @@ class ResultFiles:
         return self.stem.with_name(f"{self.stem.name}_{ending}")
 
     def check(self) -> None:
-        """Refuse to overwrite the input or, unless `force` of the outputs allows it, other files.
-
-        The background has a rule of its own: a live run that resumes replaces that of the run before
-        (`_replaces_background`). `stem` begins the names of tables and thumbnails.
-        """
+        """Refuse to overwrite the input or, unless `force` of the outputs allows it, other files."""
         tables = [path for path in (self.model, self.frame_table, self.coco) if path is not None]
         if self._outputs.finds_events:
             from .event_tables import EventTable
@@ -116,7 +103,6 @@ class MaskFolder:
     """Masks as pictures, ``000000.png`` and so on; raises OutputExistsError for files without `force`."""
 
     def __init__(self, folder: Path, *, force: bool) -> None:
-        """Raise an error if the folder cannot be used; `force` says whether it may hold files already."""
         self.folder, self._force = folder, force
         if os.path.lexists(folder) and not folder.is_dir():
             raise MediaError(f"{folder}: is not a folder; move it, or give another output folder")
@@ -147,15 +133,11 @@ class VideoFormat(NamedTuple):
 
 @contextmanager
 def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, float | None], None]]:
-    """Encode a video in a thread of its own; yield what queues a frame and its time.
-
-    If more than `room` frames are queued it waits until the oldest is encoded, which bounds the memory and raises the
-    encoder's error.
-    """
+    """Encode a video in a thread of its own; yield what queues a frame and its time, and waits if many are queued."""
     waiting: deque[Future[None]] = deque()
 
     def give(frame: FrameArray, time: float | None) -> None:
-        """Queue a frame for the thread that encodes; wait for the oldest one if more than `room` frames are waiting."""
+        """Queue a frame for the thread that encodes."""
         waiting.append(pool.submit(writer.write, frame, time))
         if len(waiting) > room:
             waiting.popleft().result()
@@ -166,69 +148,52 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
             waiting.popleft().result()
 
 
-class VideoEncoders:
-    """Encodes the videos of a run beside the modelling; the files begin with their first frame."""
+@contextmanager
+def encoded_videos(
+    paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5
+) -> Iterator[Callable[[Separated], None]]:
+    """Encode the videos of a run, by kind, beside the modelling; yield what takes the frames one by one."""
+    # fewer large frames may wait for each encoder, to bound the memory
+    room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
+    panel = (video.width, video.height)  # of each of the three pictures of the preview
+    if video.width > PREVIEW_WIDTH:
+        # even, so that H.264 accepts it
+        panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))
+    first: list[float] = []  # the time of the first frame, at which the videos begin
 
-    def __init__(self, paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5) -> None:
-        """Prepare a writer for the path of each kind of video; `alpha` is the overlay's share of colour."""
-        # `force` replaces existing files.
-        self._varies, self._alpha = video.varies, alpha  # whether frames have times of their own; share of the colour
-        self._start: float | None = None  # time of the first frame, in seconds, so that the videos begin at 0
-        # how many frames may wait for each encoder: fewer large ones, to bound the memory
-        self._room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
-        self._stack = ExitStack()  # closes the encoders at the end
-        self._panel = (video.width, video.height)  # width and height of each of the three pictures of the preview
-        if video.width > PREVIEW_WIDTH:
-            # even, so that H.264 accepts it
-            self._panel = (PREVIEW_WIDTH, max(2, 2 * round(video.height * PREVIEW_WIDTH / video.width / 2)))
-        self._writers: dict[str, VideoWriter] = {}  # by kind: background, foreground, overlay or preview
+    def picture(kind: str, part: Separated) -> FrameArray:
+        """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
+        if kind == "overlay":
+            return tinted(part.frame, part.mask, alpha)
+        if kind != "preview":
+            return part.background if kind == "background" else part.mask
+        panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
+        if panels[0].shape[1::-1] != panel:
+            panels = [cv2.resize(each, panel, interpolation=cv2.INTER_AREA) for each in panels]
+        words = (f"frame {part.index}, {time_code(part.time)}", "background", "foreground")
+        return np.hstack([captioned(np.asarray(each), text) for each, text in zip(panels, words, strict=True)])
+
+    def write(part: Separated) -> None:
+        """Hand one frame to the encoders; wait while they are too far behind."""
+        first[:] = first or [part.time]
+        for kind, encode in encoders.items():
+            encode(picture(kind, part), part.time - first[0] if video.varies else None)
+
+    with ExitStack() as stack:
+        encoders = {}
         for kind, path in paths.items():
-            preview = kind == "preview"
-            self._writers[kind] = VideoWriter(
+            writer = VideoWriter(
                 path,
-                width=3 * self._panel[0] if preview else video.width,
-                height=self._panel[1] + CAPTION_HEIGHT if preview else video.height,
+                width=3 * panel[0] if kind == "preview" else video.width,
+                height=panel[1] + CAPTION_HEIGHT if kind == "preview" else video.height,
                 frame_rate=video.frame_rate,
                 codec="ffv1" if path.suffix == ".mkv" else "h264",
                 grey=kind == "foreground",  # masks have one channel
                 timed=video.varies,  # each frame comes with its time
                 force=force,
             )
-
-    def __enter__(self) -> VideoEncoders:
-        """Start an encoder for each kind of video; `_give` then has the functions that queue their pictures."""
-        # `_writers` has the video file of each kind, and `_room` is how many frames may wait for an encoder.
-        # If an encoder cannot be started, the local stack closes those before it; otherwise `_stack` takes them over.
-        with ExitStack() as stack:
-            writers = self._writers.items()
-            self._give = {kind: stack.enter_context(_encoder(writer, self._room)) for kind, writer in writers}
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-    def write(self, part: Separated, time: float) -> None:
-        """Hand one frame, shown at `time` seconds, to the encoders; wait while they are too far behind."""
-        # Times in the videos count from the first frame, `_start`, and are needed only if they vary (`_varies`).
-        # `_give` has for each kind of video the function that queues a picture.
-        self._start = time if self._start is None else self._start
-        shown_at = time - self._start if self._varies else None
-        for kind, give in self._give.items():
-            give(self._picture(kind, part, time), shown_at)
-
-    def _picture(self, kind: str, part: Separated, time: float) -> FrameArray:
-        """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
-        # Side by side, each has the size `_panel` (width, height). `_alpha` is the share of colour in an overlay.
-        if kind == "overlay":
-            return tinted(part.frame, part.mask, self._alpha)
-        if kind != "preview":
-            return part.background if kind == "background" else part.mask
-        panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
-        if panels[0].shape[1::-1] != self._panel:
-            panels = [cv2.resize(panel, self._panel, interpolation=cv2.INTER_AREA) for panel in panels]
-        words = (f"frame {part.index}, {time_code(time)}", "background", "foreground")
-        return np.hstack([captioned(np.asarray(panel), text) for panel, text in zip(panels, words, strict=True)])
+            encoders[kind] = stack.enter_context(_encoder(writer, room))
+        yield write
 
 
 def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:
@@ -247,102 +212,66 @@ def captioned(picture: FrameArray, text: str) -> FrameArray:
     return np.vstack([above, picture])
 
 
-def _event_finder(unit: str | None) -> type[EventFinder] | type[ObjectFinder]:
-    """Return the class that finds events of single objects (the `unit` "objects"), or of the whole scene."""
-    if unit == "objects":
-        from .object_events import ObjectFinder
-
-        return ObjectFinder
-    from .event_tables import EventFinder
-
-    return EventFinder
-
-
 class ResultWriter:
-    """Writes the videos, masks, tables and events of one run while frames come.
-
-    An event ends `step` seconds after its last frame was shown. `events` holds the rows of the events that have ended,
-    and is None if no events are wanted.
-    """
+    """Writes the results of one run; `events` has the rows of those that have ended, None if none are wanted."""
 
     def __init__(
         self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
     ) -> None:
-        """Take the paths of the results, the size and timing of videos, and what is written and counts as an event.
-
-        `step` is the time from one frame to the next, in seconds.
-        """
+        """Take the paths, what is written and counts as an event, and the declared seconds between two frames."""
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
-        self._stack = ExitStack()  # closes the videos and tables at the end
-        # rows of the events that have ended; None if none are wanted
+        self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
-        # `_files` has the paths of the results, None for those that are not wanted, and `_outputs` what the user asked
-        # for.
         files, outputs = self._files, self._outputs
-        # whether the boxes of each frame are needed: by events, or for its row in the table of frames
         self._has_rows = outputs.finds_events or files.frame_table is not None
         with ExitStack() as stack:
-            encoders = VideoEncoders(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
-            self._videos = stack.enter_context(encoders)
-            if self._has_rows or files.coco is not None:
-                self._open_tables(stack)
+            videos = encoded_videos(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
+            self._encode = stack.enter_context(videos)
+            if self._has_rows or files.coco is not None:  # a plain run loads nothing for tables
+                from . import event_tables as tables
+                from .object_events import ObjectFinder
+
+                self._frame_row = tables.frame_row
+                if files.frame_table is not None:
+                    self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
+                if files.coco is not None:
+                    opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
+                    self._add_annotations = stack.enter_context(opened)
+                if outputs.finds_events:
+                    kind = ObjectFinder if outputs.events == "objects" else tables.EventFinder
+                    self._finder = kind(self._settings, self._step)
+                    self._event_table = tables.EventTable(files.stem, outputs.force)
+                    self.events = self._event_table.rows
             self._stack = stack.pop_all()
         return self
-
-    def _open_tables(self, stack: ExitStack) -> None:
-        """Open the tables that are wanted, which `stack` closes; a plain run has none and loads nothing for them.
-
-        It sets what makes and writes a row for each frame (`_frame_row`, `_add_row`) and its annotations
-        (`_add_annotations`), what finds events (`_finder`), and the table that they are added to (`_event_table`).
-        `_settings` say what counts as an event, and `_step` is the time from a frame to the next, in seconds.
-        """
-        from . import event_tables as tables
-
-        files, outputs = self._files, self._outputs
-        self._frame_row = tables.frame_row
-        if files.frame_table is not None:
-            self._add_row = stack.enter_context(tables.frame_table(files.frame_table, outputs.force))
-        if files.coco is not None:
-            opened = tables.coco_file(files.coco, self._settings.min_area, outputs.force)
-            self._add_annotations = stack.enter_context(opened)
-        if outputs.finds_events:
-            self._finder = _event_finder(outputs.events)(self._settings, self._step)
-            self._event_table = tables.EventTable(files.stem, outputs.force)
-            self.events = self._event_table.rows
 
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def write(self, part: Separated, time: float) -> list[dict[str, Any]]:
-        """Write the next frame, shown at `time` seconds; return the rows of the events that have ended by then.
-
-        `_has_rows` says whether the boxes of each frame are needed, for the table of frames or for events, and `events`
-        is None if these are not wanted. `_finder` returns events that have ended, of which `_event_table` makes rows.
-        `_files` has paths, None for results that are not wanted.
-        """
-        self._videos.write(part, time)
+    def write(self, part: Separated) -> list[dict[str, Any]]:
+        """Write the next frame; return the rows of the events that have ended by then."""
+        self._encode(part)
         if self._files.masks is not None:
             self._files.masks.write(part)
         if self._files.coco is not None:
-            self._add_annotations(part, time)
+            self._add_annotations(part)
         if not self._has_rows:
             return []
-        row = self._frame_row(part, time, self._settings.min_area)
+        row = self._frame_row(part, self._settings.min_area)
         if self._files.frame_table is not None:
             self._add_row(row)
-        ended = [] if self.events is None else self._finder.add(time, part.frame, part.mask, row["boxes"])
+        ended = [] if self.events is None else self._finder.add(part, row["boxes"])
         return [self._event_table.add(event) for event in ended]
 
     def end_events(self) -> list[dict[str, Any]]:
-        """End the events that `_finder` has open; return their rows, which `_event_table` makes."""
+        """End the events that go on; return their rows."""
         return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
 
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
-        # `_files` has paths, None for results that are not wanted, and `events` is None if there are to be no events.
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
             return tables, []

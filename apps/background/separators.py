@@ -1,8 +1,4 @@
-"""Methods under the contract of :class:`.BackgroundModel`: `fit` on frames, then `apply`.
-
-Methods here and the baselines of ``visionnmf evaluate background`` mask by one rule, :func:`.median_mask`, and learn
-from evenly spaced frames of the whole clip.
-"""
+"""Methods under the contract of :class:`.BackgroundModel`; they mask by :func:`.median_mask`."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from visionnmf.engine.solvers import rri
 from visionnmf.exceptions import ParameterError
 
 from . import tuning
-from .frame_arrays import Floats, FrameArray, FrameSample, Separated, as_frames
+from .frame_arrays import Floats, FrameArray, FrameSample, Separated, timed_frames
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
 
@@ -75,23 +71,21 @@ class Sampled(ABC):
 
     def fit(self, frames: Iterable[FrameArray]) -> Self:
         """Learn from frames that :class:`.BackgroundModel` takes; raises TooLargeError where they exceed the memory."""
-        # `learnt` (n, n_pixels, channels) are evenly spaced frames, from which `_learn` of the subclass makes the
-        # background, and `learnt_frames_` (n,) their positions in the clip. `_shape` is that of a frame.
         sample = FrameSample.of(frames, tuning.TUNING.baselines.n_frames)
-        self._shape = sample.frame_shape
+        self._shape, self._bits = sample.frame_shape, sample.bits
         self.n_frames_seen_ = sample.seen
         learnt, self.learnt_frames_ = sample.taken()
         self.temporal_median_ = np.median(learnt, axis=0).round().astype(np.uint8).reshape(self._shape)
         self.background_ = self._learn(learnt)
         return self
 
-    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+    def apply(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Separate frames of the shape that `fit` has seen, one by one, by the function that `_separator` returns."""
         if not hasattr(self, "background_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first; call fit")
         separate = self._separator()
-        for index, frame in enumerate(as_frames(frames, self._shape)):
-            yield Separated(index, frame.copy(), *separate(frame))
+        for index, (frame, time, is_doubtful) in enumerate(timed_frames(frames, self._shape, self._bits)):
+            yield Separated(index, frame.copy(), *separate(frame), time, is_doubtful)
 
     @abstractmethod
     def _learn(self, frames: FrameArray) -> FrameArray:
@@ -106,13 +100,11 @@ class LowRank(Sampled):
     """A low-rank model of values; codes of a frame are found at a random sample of its pixels."""
 
     def __init__(self, *, random_state: int = choices.RANDOM_STATE) -> None:
-        """Take the seed of the model and of the choice of pixels."""
         self.random_state = random_state
 
     @one_blas_thread()
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Fit the low-rank model to frames (n, n_pixels, channels), and return the background of the median codes."""
-        # `_codes` finds a frame's codes from its values at `_at`, and `_shown` the background that codes give.
         X = frames.reshape(len(frames), -1).astype(np.float32)
         model = self._model().fit(X)
         self.components_ = model.components_  # (r, n_values), where values are pixels times channels
@@ -131,15 +123,10 @@ class LowRank(Sampled):
 
     @abstractmethod
     def _codes(self, x: Floats) -> Floats:
-        """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations.
-
-        `_few` (r, k) are the components at these values, and ``_basis @ _turn``, (k, r) times (r, r), is their
-        transpose by QR.
-        """
+        """Return the codes (r,) of a frame from its values `x` (1, k), by least absolute deviations."""
 
     def _shown(self, codes: Floats) -> FrameArray:
         """Return the background, in the shape of a frame, that the components show with some codes (r,)."""
-        # `components_` is (r, n_values), and `_shape` that of a frame.
         background = (codes @ self.components_).reshape(self._shape)
         return np.asarray(background.clip(0, 255).round(), np.uint8)
 

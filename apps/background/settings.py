@@ -187,6 +187,3 @@ class LiveSettings:
     warm_up: Annotated[
         float, Option("With --live: seconds that are learnt before the first mask.", metavar="S", low=0)
     ] = choices.LIVE_WARM_UP
-    background_every: Annotated[
-        float | None, Option("With --live: write the background every S seconds.", metavar="S", low=0, above=True)
-    ] = None

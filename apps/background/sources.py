@@ -1,12 +1,11 @@
-"""Where frames come from, and when each is shown."""
+"""Where frames come from."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import cv2
 import numpy as np
 
 from visionnmf import choices
-from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import is_live, open_video
@@ -26,15 +24,12 @@ from .settings import VideoSettings
 if TYPE_CHECKING:
     from visionnmf.io import LiveReader, PictureSequence, VideoReader
 
-__all__ = ["Timeline", "counted", "expected_frames", "file_of", "open_clip", "recorded", "timed", "true_masks"]
+__all__ = ["expected_frames", "file_of", "open_clip", "recorded", "true_masks"]
 
 SAMPLE = "sample:surveillance"
 
 RAW_OPTIONS = ("frame_rate", "size", "pixel_format")
 READ_OPTIONS = ("every", "max_frames", "scale", "start", "end")
-
-ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
-SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
 
 
 def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
@@ -59,10 +54,11 @@ def true_masks(source: str | Path, clip: Clip, video: VideoSettings) -> list[Fra
     if str(source) != SAMPLE:
         return None
     from visionnmf.datasets import load_surveillance
-    from visionnmf.io.video.decoding import FramesWanted
+    from visionnmf.io.video.timeline import FramesWanted, TimedFrame
 
-    timed = ((float(number / clip.frame_rate), mask) for number, mask in enumerate(load_surveillance().masks))
-    masks = (mask.astype(np.uint8) * 255 for _, mask in FramesWanted(**_read_options(video)).choose(timed))
+    timed = (TimedFrame(mask, float(number / clip.frame_rate)) for number, mask in enumerate(load_surveillance().masks))
+    wanted = FramesWanted(**_read_options(video)).choose(timed)
+    masks = (mask.picture.astype(np.uint8) * 255 for mask in wanted)
     return [cv2.resize(mask, (clip.width, clip.height), interpolation=cv2.INTER_NEAREST) for mask in masks]
 
 
@@ -73,7 +69,6 @@ def _read_options(video: VideoSettings) -> dict[str, Any]:
 
 def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
     """Return the options of raw frames, or refuse those that would be ignored."""
-    # Those of files and pictures are judged by `open_video`.
     raw = {name: getattr(video, name) for name in RAW_OPTIONS}
     # The sample and live sources other than standard input say their own rate, size and format.
     own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
@@ -112,9 +107,9 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
         first: float | None = None
         # without loss (FFV1), and each frame at its own time
         with VideoWriter(path, **shape, frame_rate=float(reader.frame_rate), codec="ffv1", timed=True) as writer:
-            for frame in reader:
-                first = reader.time if first is None else first
-                writer.write(frame, reader.time - first)
+            for frame in reader.timed():
+                first = frame.time if first is None else first
+                writer.write(frame.picture, frame.time - first)
         yield path, reader
 
 
@@ -127,53 +122,6 @@ def expected_frames(clip: Clip, video: VideoSettings) -> int | None:
     last = clip.declared_frames if video.end is None else min(clip.declared_frames, math.ceil(video.end * rate))
     delivered = max(1, -(-(last - math.ceil(video.start * rate)) // video.every))
     return delivered if video.max_frames is None else min(delivered, video.max_frames)
-
-
-def counted(
-    frames: Iterable[FrameArray], stage: str, total: int | None, progress: Progress | None
-) -> Iterator[FrameArray]:
-    """Pass frames on, and report to `progress` how many of `total` have been passed on."""
-    for done, frame in enumerate(frames, start=1):
-        yield frame
-        if progress is not None:
-            progress(stage, done, total)
-
-
-def timed(clip: Clip, take: Callable[[float], Any]) -> Iterator[FrameArray]:
-    """Pass the frames of a clip on, after calling `take` with the time of each in seconds."""
-    for frame in clip:
-        take(clip.time)
-        yield frame
-
-
-class Timeline:
-    """Whether frames follow each other evenly, at a declared rate: `varies` if one is further off than rounding."""
-
-    def __init__(self, frame_rate: Fraction) -> None:
-        """Begin without frames; `frame_rate` is the declared one, in frames per second."""
-        self._declared = frame_rate
-        self._step = float(1 / frame_rate)  # seconds
-        self.count = 0  # frames so far
-        self._first = self._last = 0.0  # times of the first and the latest frame
-        self.varies = False  # whether a frame was off the declared rate
-
-    def add(self, time: float) -> None:
-        """Take the time of the next frame, in seconds, and set `varies` if it is off the declared rate."""
-        # `_step` is the time from one frame to the next at the declared rate, in seconds, and containers round by
-        # ROUNDING.
-        if self.count == 0:
-            self._first = time
-        self.varies = self.varies or abs(time - self._first - self.count * self._step) > ROUNDING
-        self.count += 1
-        self._last = time
-
-    @property
-    def frame_rate(self) -> Fraction:
-        """The declared rate, or the mean rate from the first to the last of `count` frames where it varies."""
-        rate = self._declared
-        if self.varies:  # rounded to a fraction; the rates of television, such as 30000/1001, have this denominator
-            rate = Fraction((self.count - 1) / (self._last - self._first)).limit_denominator(1001)
-        return min(max(rate, SLOWEST), FASTEST)
 
 
 if TYPE_CHECKING:

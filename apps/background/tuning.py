@@ -1,8 +1,6 @@
-"""Every tuning constant of the background application, with its unit and its effect, in one record.
+"""Every tuning constant of the background application, with its unit and its effect.
 
-The parts of the application read :data:`TUNING`. The constants were chosen on the clips that `benchmarks/background.py`
-marks as "chosen on" and on made clips; `docs/decisions/background.md` says how. Options of users and their defaults are
-in :mod:`.settings` instead.
+They were chosen on the clips that `benchmarks/background.py` marks as "chosen on" and on made clips.
 """
 
 from __future__ import annotations

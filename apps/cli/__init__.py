@@ -22,6 +22,7 @@ from typer.main import get_command, get_group
 
 from visionnmf._jit import cache_folder, on_first_compile
 from visionnmf.apps import on_cluster
+from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
 from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
@@ -32,21 +33,22 @@ __all__ = ["app", "main"]
 
 
 class _Entry(NamedTuple):
-    """A command: its file here, which defines `command`, and its line in the list."""
+    """A command: its file here, which defines `command`, its line in the list, and the module that reads its inputs."""
 
     module: str
     line: str
+    reader: str = ""
 
 
 # The most used commands come first. A `command` is a function, or a Typer application with several functions.
 COMMANDS = {
-    "segment": _Entry("segmentation", "Divide images into segments."),
+    "segment": _Entry("segmentation", "Divide images into segments.", "visionnmf.io.images"),
     "background": _Entry("background", "Separate what moves in a video from its background."),
-    "faces": _Entry("faces", "Recognise, compare and clean images of faces."),
-    "annotate": _Entry("annotation", "Give words to photographs."),
+    "faces": _Entry("faces", "Recognise, compare and clean images of faces.", "visionnmf.io.images"),
+    "annotate": _Entry("annotation", "Give words to photographs.", "visionnmf.io.images"),
     "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
-    "multiview": _Entry("multiview", "Learn from several views of the same samples."),
-    "features": _Entry("features", "Write a table of image features."),
+    "multiview": _Entry("multiview", "Learn from several views of the same samples.", "visionnmf.io.tables"),
+    "features": _Entry("features", "Write a table of image features.", "visionnmf.io.images"),
     "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
 }
@@ -88,17 +90,18 @@ class _Commands(TyperGroup):
 def _load(name: str) -> Any:
     """Import a command, and give it and its sub-commands the common options and usage written without rich."""
     # Returns the command as click runs it. rich takes long to load.
+    reader = COMMANDS[name].reader
     command = import_module(f".{COMMANDS[name].module}", __name__).command
     if isinstance(command, typer.Typer):
         for part in command.registered_commands:
             part.cls = PlainUsage
             if part.callback is not None:
-                part.callback = _with_common(part.callback)
+                part.callback = _with_common(part.callback, reader)
         command.rich_markup_mode = None
         loaded: Any = get_group(command)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, cls=PlainUsage)(_with_common(command))
+        alone.command(name, cls=PlainUsage)(_with_common(command, reader))
         loaded = get_command(alone)
     loaded.name = name
     return loaded
@@ -146,7 +149,7 @@ def _common(
     """
 
 
-def _with_common(function: Callable[..., None]) -> Callable[..., None]:
+def _with_common(function: Callable[..., None], reader: str) -> Callable[..., None]:
     """Give a command's signature the options of :class:`Verbosity` and, if it has --jobs, --scheduler."""
     # Typer reads options from the signature and the annotations.
     signature = inspect.signature(function, eval_str=True)
@@ -163,6 +166,8 @@ def _with_common(function: Callable[..., None]) -> Callable[..., None]:
         # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
+        if reader and decodes_apart():  # the child imports it while this process imports the application
+            start_child(reader)
         if scheduler is None:
             function(**arguments)
         elif arguments["jobs"] != signature.parameters["jobs"].default:
@@ -215,9 +220,9 @@ def main() -> NoReturn:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # ignored ones stay so, as SIGHUP under nohup
             signal.signal(number, on_signal)
-    # `_say_that_it_compiles` reports in one line where compiled kernels cannot be stored.
     warnings.filterwarnings("ignore", message=".*kernels are compiled again", category=RuntimeWarning)
     on_first_compile(_say_that_it_compiles)
+    decode_apart()
     code: Any = 0
     try:
         try:

@@ -13,7 +13,7 @@ from visionnmf.apps.settings import Option, comma_separated
 
 from .input_paths import check_exists
 from .options import Force
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import running
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -63,6 +63,9 @@ def train(
       visionnmf annotate train features.npz --labels words.jsonl --model words.npz --method jec
       visionnmf annotate train photos/ --model jec.npz --method jec --coder none --metric lab=kullback-leibler
     """
+    needs("metrics", "--method jec or jec-greedy", annotator.method != "weighted")
+    excludes("n_components pseudo_inverse", "--coder none", annotator.coder == "none")
+    excludes("kinds jobs", "a table of features", source.endswith(".npz"))
     with running() as run:
         check_exists(source)
         from visionnmf.apps import annotation
@@ -78,7 +81,7 @@ def train(
                 force=force,
                 progress=progress,
             )
-        run.report(report)
+        run.show(report)
 
 
 @command.command("predict")
@@ -93,6 +96,8 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
+    needs("verbatim", "--csv", outputs.table)
+    needs("force", "--csv or --sidecars", outputs.table or outputs.sidecars)
     with running() as run:
         check_exists(model)
         check_exists(*images)
@@ -101,4 +106,4 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
         known = annotation.load(model)
         with run.progress(str(images[0]), rate_of="images") as progress:
             report = annotation.annotate(known, images, outputs=outputs, n_jobs=jobs, force=force, progress=progress)
-        run.report(report)
+        run.show(report)

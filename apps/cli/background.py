@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -21,12 +22,12 @@ from visionnmf.apps.background.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .input_paths import Input, results_folder
-from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs
-from .records import flag_of, given_on_command_line, with_records
+from .console import echo
+from .input_paths import Input, placed, results_folder
+from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs, given
+from .records import excludes, flag_of, needs, with_records
 from .run import Run, running
 from .signals import until_signal
-from .work import Work
 
 __all__ = ["command"]
 
@@ -48,7 +49,6 @@ class WorkSettings:
 
 @with_records
 def command(
-    context: typer.Context,
     videos: Annotated[
         list[str],
         typer.Argument(
@@ -79,18 +79,13 @@ def command(
       visionnmf background sample:surveillance --json
     """
     # Options that would have no effect are refused, even with the value of their default.
-    given = given_on_command_line(context)
     boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
-    for names, needed, wanted in (
-        (("alpha",), "--overlay", outputs.overlay),
-        (("min_length", "padding"), "--events", outputs.finds_events),
-        (("min_area",), "--events, --coco or --frame-table", boxes),
-        (("state", "background_every", "forgetting", "warm_up"), "--live", work.live),
-    ):
-        for name in names:
-            if name in given and not wanted:
-                raise typer.BadParameter(f"{flag_of(name)} needs {needed}; give that, too")
-    options = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
+    needs("alpha", "--overlay", outputs.overlay)
+    needs("min_length padding", "--events", outputs.finds_events)
+    needs("min_area", "--events, --coco or --frame-table", boxes)
+    needs("state forgetting warm_up", "--live", work.live)
+    excludes("skip_existing", "--force", outputs.force)
+    options: dict[str, Any] = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}
         excluded |= {
@@ -109,23 +104,26 @@ def command(
         if work.live:
             _follow(run, videos[0], {**options, "live": stream, "out": work.out}, as_json=work.json_)
             return
-        # the function of one input, named by its module, which reports what it has done to a function `progress`
-        process = Work("visionnmf.apps.background", "process_video", options, takes_progress=True)
-        inputs = _inputs(run, videos, work.recursive, work.out)
-        run.batch("videos", inputs, process, out=work.out, jobs=work.jobs, skip_existing=work.skip_existing)
+        inputs = placed(_inputs(run, videos, work.recursive, work.out), work.out)
+        if not inputs:
+            return
+        from visionnmf.apps.background import process_video
+
+        run.skip_existing = work.skip_existing
+        run.show_all(run.each(inputs, partial(process_video, **options), jobs=work.jobs, progress="process"))
 
 
 def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[Input]:
     """Return the inputs: all pictures of a folder or a pattern are one input; an address is passed on unchanged."""
-    # `run` reports arguments that mean no input, and the others go on. With `recursive` a folder is searched for
-    # videos.
     from visionnmf.io import is_live, pictures_of
 
+    run.kind = "videos"
     inputs: list[Input] = []
     for argument in arguments:
         with run.attempt(argument):
             if is_live(argument) or (not recursive and pictures_of(argument)):
                 inputs.append(Input(argument))
+                run.total += 1
             else:
                 inputs += run.inputs("videos", [argument], choices.VIDEO_SUFFIXES, recursive=recursive, out=out)
     return list(dict.fromkeys(inputs))
@@ -133,16 +131,13 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
 
 def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
-    # `options` are the keyword arguments of `follow_source`.
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
 
-    def print_frame(part: Any, at: float) -> None:
+    def print_frame(part: Any) -> None:
         """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
-        # `part` is what the model found in the frame, which is shown at `at` seconds.
-        # not by `run.line`, which counts an input as done, on which the exit code depends; a frame is no input
-        typer.echo(json.dumps(frame_row(part, at, options["events"].min_area)))
+        echo(json.dumps(frame_row(part, options["events"].min_area)))
 
     def print_event(event: dict[str, Any]) -> None:
         """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""
@@ -152,11 +147,6 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
     with until_signal() as ending, run.progress(source) as progress:
         callbacks = LiveCallbacks(**printed, until=ending)
         report = follow_source(source, **options, callbacks=callbacks, progress=progress)
-    if as_json:
-        run.line(report.as_dict())
-        for sentence in report.skipped:
-            run.fail(sentence, source)
-        return
-    run.report(report)
+    run.show(report)
     if options["outputs"].masks is None and report.frames:
         run.remark("  the masks were not kept; --masks png or --masks ffv1 keeps them")

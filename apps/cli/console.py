@@ -6,11 +6,10 @@ sequences, line breaks and passwords of URLs.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -75,17 +74,6 @@ def say(message: str) -> None:
     """Print one line on standard error. If that cannot be written, the exit code still reports the failure."""
     with suppress(OSError):
         typer.echo(f"visionnmf: {printable(message)}", err=True)
-
-
-def with_safe_names(text: str, names: Sequence[str]) -> str:
-    """Return a text of several lines, in which `names` of files cannot begin a line or steer the terminal."""
-    # Line breaks and escape sequences in them are made visible.
-    for name in names:
-        # A report may show the whole path, the name of the file, or that name without its suffix.
-        for part in (name, os.path.basename(name), os.path.splitext(os.path.basename(name))[0]):
-            if part and part != printable(part):
-                text = text.replace(part, printable(part))
-    return printable(text, lines=True)
 
 
 def on_terminal() -> bool:
@@ -158,7 +146,6 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
 @contextmanager
 def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
     """Show progress without the times of stages; yield a function (stage, done, total), None if nothing is shown."""
-    # `rate_of` names what is counted, such as images; an empty text shows no rate.
     if is_quiet():
         yield None
         return
@@ -220,11 +207,8 @@ def _progress_lines(name: str, rate_of: str) -> Progress:
 
 
 def _recent_rate(marks: list[tuple[float, int]], now: float, done: int) -> float:
-    """Return the steps a second over the last third of the time since the first step; 0 where they are too few.
-
-    `marks` are earlier times, the first one at the end of the first step, and how much was done then; now it is `done`.
-    Kernels are compiled in the first step, so it says nothing about the rest.
-    """
+    """Return the steps a second over the last third of the time since the first step; 0 where they are too few."""
+    # Kernels are compiled in the first step, so the first of the `marks` (time, steps done) is the end of that.
     begin = now - (now - marks[0][0]) * RECENT if marks else now
     for then, before in reversed(marks):
         if then <= begin < now and done - before >= ENOUGH_STEPS:

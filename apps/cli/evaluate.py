@@ -59,7 +59,7 @@ def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], 
         say(f"{len(made.jobs)} jobs; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)
-    run.report(report)
+    run.show(report)
 
 
 @command.command("segment")
@@ -148,10 +148,12 @@ def faces(
     gaussian (grey levels), poisson (photons per grey level).
 
     \b
-    Methods (default: all but occluded):
+    Methods (default: all but occluded, whitened and pseudo-inverse):
       recognizer        FaceRecognizer, as faces train has it
       occluded          the same with its rule for occluded faces; several times slower
+      whitened          its cleaned images, projected on its components and whitened
       manhattan         NMF with the Manhattan loss and a nuclear penalty
+      pseudo-inverse    the same, images projected on its components
       frobenius         least-squares NMF
       kullback-leibler  NMF with the Kullback-Leibler divergence
       pca               eigenfaces

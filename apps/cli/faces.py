@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +20,13 @@ from visionnmf.apps.faces.settings import (
 from visionnmf.apps.settings import Option
 from visionnmf.exceptions import ParameterError
 
-from .console import is_quiet, say
-from .input_paths import check_exists, make_folder
+from .console import is_quiet, progress_bar, say, spinner
+from .input_paths import Input, check_exists, make_folder, placed
 from .options import Force, Out, Recursive, SkipExisting
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import running
+
+TOGETHER = 100  # images that are looked at together
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -76,7 +79,7 @@ def train(
             report = faces.train(
                 source, model, training=training, reading=reading, pictures=pictures, force=force, progress=bar
             )
-        run.report(report)
+        run.show(report)
 
 
 @command.command("identify")
@@ -102,11 +105,15 @@ def identify(
       visionnmf faces identify people.npz *.jpg --json --pictures out
       visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
+    needs("force skip_existing", "--pictures", pictures)
+    excludes("skip_existing", "--force", force)
     with running() as run:
         check_exists(model)
         if pictures is not None:
             make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
+        inputs = placed(inputs, pictures)
+        run.skip_existing = skip_existing
         from visionnmf.apps import faces, is_shared
         from visionnmf.apps.faces.identification import Identifier
         from visionnmf.apps.pool import open_pool
@@ -117,31 +124,25 @@ def identify(
         with open_pool(jobs) if is_shared(jobs, len(inputs)) else nullcontext() as pool:
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
 
-            def prepare(sources: list[str], folders: list[Path | None]) -> None:
-                """Identify the faces of the next images of the batch together; `folders` are for their pictures.
+            def looked_at() -> Iterator[Input]:
+                """Yield the inputs; `identifier` keeps what it finds on a hundred of them that it looks at together."""
+                for start in range(0, len(inputs), TOGETHER):
+                    some = inputs[start : start + TOGETHER]
+                    with progress_bar("images", rate_of="images") as bar:
+                        folders = [Path(given.place) if given.place else None for given in some]
+                        identifier.prepare([given.source for given in some], folders, bar)
+                    yield from some
 
-                `identifier` keeps what it finds, and returns it when the batch asks for an image.
-                """
-                with run.progress("images", rate_of="images") as bar:
-                    identifier.prepare(sources, folders, bar)
-
-            reports = run.batch(
-                "images",
-                inputs,
-                identifier.identify,
-                writes=pictures is not None,  # whether results are named after the inputs
-                out=pictures,
-                skip_existing=skip_existing,
-                prepare=prepare,
-            )
+            reports = run.show_all(run.each(looked_at(), identifier.identify, progress=None))
         if len(inputs) > 1 and not run.as_json and not is_quiet():
             # the reason why a face has no name is None if it has one
-            found = [identity for report in reports for identity in (report.identity, *report.others)]
+            done = [report for report in reports if report.state == "done"]
+            found = [identity for report in done for identity in (report.identity, *report.others)]
             named, unknown, unlike = (
                 sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")
             )
             ending = f", {unlike} unlike the training images" if unlike else ""
-            looked = f"{len(reports)} {'image' if len(reports) == 1 else 'images'}"
+            looked = f"{len(done)} {'image' if len(done) == 1 else 'images'}"
             faces_named = f"{named} {'face' if named == 1 else 'faces'}"
             say(f"{looked}: {faces_named} of known people, {unknown} of nobody known{ending}")
 
@@ -168,9 +169,9 @@ def add(
             return
         from visionnmf.apps import faces
 
-        with run.status(f"adding {name} to {model}"):
+        with spinner(f"adding {name} to {model}"):
             report = faces.add_person(faces.load(model), name, files, out, force=force)
-        run.report(report)
+        run.show(report)
 
 
 @command.command("cluster")
@@ -191,7 +192,7 @@ def cluster(
 
         with run.progress(source, rate_of="") as bar:  # steps without a rate a second
             report = faces.cluster(source, clustering=clustering, reading=reading, out=out, force=force, progress=bar)
-        run.report(report)
+        run.show(report)
 
 
 @command.command("shadows")
@@ -215,7 +216,7 @@ def shadows(
         _make_folder_outside(out, source, "--out")
         with run.steps(source, "people") as progress:
             report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
-        run.report(report)
+        run.show(report)
 
 
 def _make_folder_outside(out: Path, source: str, option: str) -> None:

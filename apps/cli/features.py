@@ -13,7 +13,7 @@ from visionnmf.apps.settings import Option, comma_separated
 
 from .input_paths import check_exists
 from .options import Force, Verbatim
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import running
 
 
@@ -40,6 +40,8 @@ def command(
       visionnmf features photos/ --kind gist,dense-hue --out features.csv --save extractors.npz
       visionnmf features new/ --use extractors.npz --out new.parquet
     """
+    excludes("kind", "--use", files.use)
+    needs("verbatim", "an --out that ends in .csv", out.suffix.lower() == ".csv")
     with running() as run:
         check_exists(*images)
         from visionnmf.apps.features import extract_features
@@ -55,4 +57,4 @@ def command(
                 force=force,
                 progress=progress,
             )
-        run.report(report)
+        run.show(report)

@@ -13,10 +13,15 @@ from visionnmf.exceptions import MediaError, UnreadableError
 
 
 class Input(NamedTuple):
-    """An input of a batch: its source, and the sub-folder of the results that mirrors its place in a folder."""
+    """An input of a command: its source, and the folder for its results, where it has one."""
 
     source: str
     place: str = ""
+
+    @property
+    def file(self) -> str:
+        """What its source is, whatever name it was given by."""
+        return self.source if self.source.startswith("sample:") else os.path.realpath(self.source)
 
 
 def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
@@ -43,26 +48,26 @@ def expanded(arguments: list[str]) -> list[str]:
 def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
     """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample.
 
-    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below. Without suffixes a
-    folder is an input itself. `out`, the folder for the results, must not lie among them.
+    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below, each with its
+    sub-folder as its place. `out`, the folder for the results, must not lie among them.
     """
     from visionnmf.io import expand_inputs, find_files
 
-    if suffixes and os.path.isdir(argument):
+    if os.path.isdir(argument):
         _check_outside(argument, out, recursive)
         names = find_files(argument, suffixes, recursive=recursive)
         return [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
     return [Input(source) for source in expand_inputs([argument])]
 
 
-def distinct(inputs: Iterator[Input]) -> Iterator[Input]:
-    """Yield each file once, whatever name it was given by."""
-    seen: set[str] = set()
-    for found in inputs:
-        file = found.source if found.source.startswith("sample:") else os.path.realpath(found.source)
-        if file not in seen:
-            seen.add(file)
-            yield found
+def placed(inputs: list[Input], out: Path | None) -> list[Input]:
+    """Return inputs with the folders for their results in `out`, which mirror those of the inputs; no two clash."""
+    if out is None:
+        return [Input(given.source) for given in inputs]
+    from visionnmf.io import place_results
+
+    places = place_results(inputs)
+    return [Input(given.source, str(out / place)) for given, place in zip(inputs, places, strict=True)]
 
 
 def make_folder(out: Path, option: str = "--out") -> None:
@@ -89,20 +94,6 @@ def results_folder(out: Path) -> Iterator[None]:
         with suppress(OSError):  # a folder that holds something
             for path in made:
                 path.rmdir()
-
-
-def result_name(source: str, out: Path | None, used: dict[str, str]) -> str:
-    """Return the common beginning of an input's result files; raise MediaError if another, in `used`, has it."""
-    # `used` has inputs by the beginnings of their results' names; the caller adds this one.
-    from visionnmf.io import stem_of
-
-    stem = str((out or Path()) / stem_of(source))
-    if stem in used:
-        raise MediaError(
-            f"{source}: its results would have the same names as those of {used[stem]}; "
-            "run it separately, into another folder"
-        )
-    return stem
 
 
 def _check_outside(folder: str, out: Path | None, recursive: bool) -> None:

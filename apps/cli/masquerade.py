@@ -24,7 +24,7 @@ from visionnmf.apps.settings import Option, settings
 
 from .input_paths import check_exists, expanded
 from .options import Force, Processes
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import Run, running
 from .signals import until_signal
 
@@ -91,6 +91,7 @@ def train(
       visionnmf masquerade train ~/.bash_history --user me --model me.npz
       visionnmf masquerade train histories/* --model users.npz --method nmf
     """
+    needs("loss", "--method nmf", scorer.method == "nmf")
     with running() as run:
         check_exists(*histories)
         from visionnmf.apps import masquerade
@@ -104,7 +105,7 @@ def train(
             n_jobs=jobs,
             force=force,
         )
-        run.report(report)
+        run.show(report)
 
 
 @command.command("score")
@@ -118,7 +119,6 @@ def score(
     source: LogSource,
     output: ScoreOutput,
     jobs: Processes = 1,
-    json_: Annotated[bool, Option("Print one JSON object for each session.")] = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
@@ -129,13 +129,14 @@ def score(
       visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
       tail -F today.log | visionnmf masquerade score users.npz - --user ann --json
     """
+    excludes("keep", "--no-update", not judging.update)
     live = "-" in logs
     if output.top is not None and live:
         raise typer.BadParameter("--top and standard input exclude each other")
     if live and is_shared(jobs, jobs):  # among several processes (--jobs), or workers of a cluster (--scheduler)
         option = "--jobs" if jobs > 1 else "--scheduler"
         raise typer.BadParameter(f"{option} and standard input exclude each other")
-    with running(json_) as run:
+    with running() as run:
         check_exists(*logs)
         check_exists(model)
         from visionnmf.apps import masquerade
@@ -157,7 +158,7 @@ def score(
                     printer.add(result)
             finally:
                 printer.end()
-                run.tally.alarmed = output.fail_on_alarm and printer.alarms > 0
+                run.alarmed = output.fail_on_alarm and printer.alarms > 0
             if output.keep:  # the model has learnt from the sessions while they were scored
                 masquerade.save(known, model, force=True)
 
@@ -176,7 +177,7 @@ class _ResultPrinter:
 
     def add(self, result: SessionResult) -> None:
         """Count a session, and print it if it is wanted: now, or with ``--top`` at the end."""
-        self.run.tally.done += 1
+        self.run.done += 1
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
         self.verdicts[result.verdict] += 1
@@ -186,7 +187,7 @@ class _ResultPrinter:
         if self.output.alarms_only and result.verdict != "alarm":
             return
         if self.output.top is None:
-            self.run.row(result)
+            self.run.show(result.report())
         elif result.score is not None:
             # keep the `top` highest scores; the number of sessions so far orders those that are equal
             heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
@@ -195,10 +196,8 @@ class _ResultPrinter:
 
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
-        # `highest` has a score, the number of the session and the result; `verdicts` counts how often each verdict
-        # came.
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
-            self.run.row(result)
+            self.run.show(result.report())
         self.highest.clear()
         if not self.verdicts:
             return

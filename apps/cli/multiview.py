@@ -73,7 +73,7 @@ def fit(
         for view in report.views:
             run.detail(f"{view['name']}: prepared by {view['prepared']}, weight {view['weight']:.3g}")
         run.detail(f"{report.iterations} iterations")
-        run.report(report)
+        run.show(report)
 
 
 @command.command("transform")
@@ -93,7 +93,7 @@ def transform(
     with running() as run:
         from visionnmf.apps import multiview
 
-        run.report(multiview.transform_views(model, views, codes, key=key, force=force))
+        run.show(multiview.transform_views(model, views, codes, key=key, force=force))
 
 
 @command.command("impute")
@@ -107,5 +107,4 @@ def impute(model: Model, views: Sources, out: Out = Path("."), key: Key = None, 
     with running() as run:
         from visionnmf.apps import multiview
 
-        # `key` names the column by which rows of the tables are matched
-        run.report(multiview.impute_views(model, views, out, key=key, force=force))
+        run.show(multiview.impute_views(model, views, out, key=key, force=force))

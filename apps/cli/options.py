@@ -16,7 +16,7 @@ OUT = Option("Folder for the results. It is created if missing.", short="-o", me
 RECURSIVE = Option("Also read the sub-folders of folders. The results mirror them.", short="-r")
 JOBS = Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)
 SKIP_EXISTING = Option("Leave out inputs whose results exist, without the hint that --force replaces them.")
-JSON = Option("Print one JSON document on standard output and nothing else.")
+JSON = Option("Print a line of JSON for each report on standard output, and nothing else.")
 
 Out = Annotated[Path, OUT]
 Recursive = Annotated[bool, RECURSIVE]
@@ -55,6 +55,9 @@ def without_brackets(message: str) -> str:
     return re.sub(r"\['([^][]*)'\]", lambda found: found[1].replace("', '", ", "), message)
 
 
+given: set[str] = set()  # the parameters of the running command that stand on the command line
+
+
 class PlainUsage(TyperCommand):
     """A command whose usage line has ``IMAGE...``, not ``{IMAGE...}...``, and options under their panels."""
 
@@ -71,7 +74,11 @@ class PlainUsage(TyperCommand):
                 follows = words[i + 1 : i + 2]
                 if not follows or follows[0] not in option.choices:
                     words[i] = f"{flag}={option.alone}"
-        return super().parse_args(ctx, words)
+        rest = super().parse_args(ctx, words)
+        sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+        given.clear()
+        given.update(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
+        return rest
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the usage line with ``IMAGE...`` in place of typer's ``{IMAGE...}...``."""

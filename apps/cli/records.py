@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_origin
 
 import typer
@@ -12,9 +12,9 @@ import typer
 from visionnmf.apps.settings import OptionField, option_field, options_of
 from visionnmf.exceptions import ParameterError
 
-from .options import one_of, without_brackets
+from .options import given, one_of, without_brackets
 
-__all__ = ["flag_of", "given_on_command_line", "name_flags", "with_records", "with_typer_options"]
+__all__ = ["excludes", "flag_of", "name_flags", "needs", "with_records", "with_typer_options"]
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
 
@@ -105,16 +105,22 @@ def in_flags(message: str) -> str:
     return f"{flag_of(name)} {without_brackets(rest)}"
 
 
-def given_on_command_line(context: typer.Context) -> set[str]:
-    """Return the names of the parameters that stand on the command line, even with the value of their default."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+def needs(names: str, needed: str, met: Any) -> None:
+    """Refuse options, even with the value of their default, that have no effect unless what is `needed` is `met`."""
+    for name in names.split():
+        if name in given and not met:
+            raise typer.BadParameter(f"{flag_of(name)} needs {needed}; give that, too")
+
+
+def excludes(names: str, other: str, found: Any) -> None:
+    """Refuse options, even with the value of their default, that have no effect where an `other` one was `found`."""
+    for name in names.split():
+        if name in given and found:
+            raise typer.BadParameter(f"{flag_of(name)} and {other} exclude each other; leave one of them out")
 
 
 def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
     """Return the typer parameter of a field, under the heading `panel` unless its option names another."""
-    # Typer gets the text of a field that has its own function `option.parse`, and a list for a tuple of any length, an
-    # option that can be repeated; :func:`_value` makes the field's value of it.
     option, default = field.option, field.default
     kind: Any = field.type
     if option.parse is not None:
@@ -133,10 +139,21 @@ def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
             help=text,
             metavar=option.metavar or None,
             rich_help_panel=option.panel or panel or None,
+            autocompletion=_completion(option.choices) if option.choices else None,
             **{name: field.type(limit) for name, limit in limits.items() if limit is not None},
         ),
     ]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return the function by which shells complete a value."""
+
+    def beginning(incomplete: str) -> list[str]:
+        """Return the choices that begin with what was typed."""
+        return [choice for choice in choices if choice.startswith(incomplete)]
+
+    return beginning
 
 
 def _value(field: OptionField, value: Any) -> Any:

@@ -10,6 +10,7 @@ import typer
 from visionnmf.apps.settings import Option
 
 from .options import Force, Out, Processes
+from .records import excludes
 from .run import running
 
 
@@ -38,15 +39,18 @@ def command(
     """
     if not list_ and bool(names) == all_:
         raise typer.BadParameter("give names of papers or items, or --all; --list has them")
+    excludes("all_ quick out jobs scheduler force", "--list", list_)
     with running() as run:
         from visionnmf.apps.reproduce import list_items, reproduce
+        from visionnmf.apps.reproduce.page import PAGE
         from visionnmf.apps.reproduce.registry import PAPERS
 
         if list_:
-            run.report(list_items(names or (), data=data))
+            for item in list_items(names or (), data=data):
+                run.show(item)
             return
         with run.progress("reproduce", rate_of="") as bar:
-            report = reproduce(
+            reports = reproduce(
                 list(PAPERS) if all_ else names or (),
                 out=out,
                 quick=quick,
@@ -56,4 +60,7 @@ def command(
                 stop_at_error=run.debug,
                 progress=bar,
             )
-        run.report(report)
+        run.kind, run.total = "items", len(reports)
+        for report in reports:
+            run.show(report)
+        run.remark(f"wrote {out / PAGE}")

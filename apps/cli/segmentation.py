@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,11 +12,10 @@ from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
 from visionnmf.exceptions import ParameterError
 
-from .input_paths import make_folder
+from .input_paths import make_folder, placed
 from .options import ExistingResults, Jobs, Out, Recursive
-from .records import with_records
+from .records import excludes, needs, with_records
 from .run import running
-from .work import Work
 
 
 @with_records
@@ -58,32 +58,30 @@ def command(
     paper = wanted.method == "paper"
     if paper and outputs != Outputs():
         raise typer.BadParameter("--method paper writes labels only; leave out --formats, --cutouts and --memberships")
+    needs("memberships", "--method nmf", wanted.method == "nmf")
+    excludes("skip_existing", "--force", existing.force)
     with running() as run:
         make_folder(out)
-        inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out)
+        inputs = placed(run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out), out)
         if wanted.markers is not None and len(inputs) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")
-        if paper:
-            options: dict[str, Any] = {"n_segments": wanted.n_segments, "force": existing.force}
-            work = Work("visionnmf.apps.segmentation.process", "process_paper", options)
-        else:
-            options = {"wanted": wanted, "outputs": outputs, "force": existing.force}
-            work = Work("visionnmf.apps.segmentation", "process_image", options)
-        # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
-        if len(inputs) < 2 or not outputs.names:
-            run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
+        if not inputs:
             return
         from visionnmf import io
-        from visionnmf.apps.segmentation.process import join_coco, joined_files
+        from visionnmf.apps.segmentation.process import join_coco, joined_files, process_image, process_paper
 
-        files = joined_files(outputs.names, out)
-        sources = [found.source for found in inputs]
+        if paper:
+            process = partial(process_paper, n_segments=wanted.n_segments, force=existing.force)
+        else:
+            process = partial(process_image, wanted=wanted, outputs=outputs, force=existing.force)
+        # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
+        files = joined_files(outputs.names, out) if len(inputs) > 1 else []
         # with --skip-existing a joined file of an earlier run is written again, because images may have been added
         replace = existing.force or existing.skip_existing
-        io.check_outputs(files, replace, inputs=sources)
-        run.batch("images", inputs, work, out=out, jobs=jobs, skip_existing=existing.skip_existing)
-        folders = [out / place for place in io.place_results(inputs)]
+        io.check_outputs(files, replace, inputs=[given.source for given in inputs])
+        run.skip_existing = existing.skip_existing
+        run.show_all(run.each(inputs, process, jobs=jobs))
         for file in files:
             with run.attempt():
-                if join_coco(sources, folders, file, force=replace):
+                if join_coco(inputs, file, force=replace):
                     run.remark(f"wrote {file}")

@@ -53,7 +53,6 @@ def _is_loading_a_kernel(frame: FrameType | None) -> bool:
 
 def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
     """Return the exit code of an ended run, or 128 and the signal's number, which typer reports as Ctrl-C."""
-    # `_come` is the number of the signal that was received last, or 0.
     interrupted = 128 + signal.SIGINT
     if isinstance(ended, SystemExit) and ended.code != interrupted:
         return ended.code

@@ -1,4 +1,4 @@
-from .harness import Evaluation as Evaluation, Study as Study, evaluate as evaluate
+from .harness import Study as Study, evaluate as evaluate
 from .settings import (
     Comparison as Comparison,
     DetectorConditions as DetectorConditions,

@@ -3,8 +3,10 @@
 ====================  ==================================================================================================
 "recognizer"          :class:`FaceRecognizer` with its defaults
 "occluded"            the same with its rule for occluded faces; several times slower
+"whitened"            the cleaned images projected on its components and whitened, by their cosine
 "manhattan"           NMF with the Manhattan loss and a nuclear penalty of 1; codes are compared by their cosine, as in
                       MahNMF, Algorithm 5
+"pseudo-inverse"      the same NMF; images projected on the components by their Euclidean distance, as in Algorithm 4
 "frobenius"           the same for NMF with least squares
 "kullback-leibler"    the same for NMF with the Kullback-Leibler divergence
 "pca"                 the nearest projection on eigenfaces (Turk and Pentland 1991)
@@ -13,7 +15,7 @@
 "crc"                 collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
 ====================  ==================================================================================================
 
-The factorisations "manhattan", "frobenius", "kullback-leibler" and "pca" are compared at several ranks.
+Those with components of their own, from "manhattan" to "pca", are compared at several ranks.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, choices
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
+from visionnmf.apps.faces.clustering import whitening
+from visionnmf.apps.faces.distances import ClassResidual
 from visionnmf.apps.faces.reading import open_faces
 from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.runner import Rows, settings_key
@@ -53,6 +57,10 @@ Array = NDArray[Any]
 COLUMNS = ("corruption", "split", "method", "rank", "test", "accuracy", "seconds")
 GROUP = ("corruption", "method", "rank", "test")  # columns whose splits are averaged
 RANKED = ("manhattan", "frobenius", "kullback-leibler", "pca")
+PROJECTED = "pseudo-inverse"  # has the model of "manhattan", which is drawn once
+NOT_BY_DEFAULT = ("occluded", "whitened", PROJECTED)
+WHITENING = 0.1  # share of the mean power that whitening adds
+CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 SPLITS = 10
 CURVES = "accuracy.png"
 LDA_DIMENSIONS = 200
@@ -70,7 +78,7 @@ def study(
 
     Raises ParameterError if the settings do not fit the data, or plots would be written among the faces.
     """
-    methods = chosen_methods(comparison, tuple(METHODS), [name for name in METHODS if name != "occluded"])
+    methods = chosen_methods(comparison, tuple(METHODS), [name for name in METHODS if name not in NOT_BY_DEFAULT])
     skipped: list[str] = []
     faces = source
     if not isinstance(faces, Faces):
@@ -118,7 +126,7 @@ def run_split(
     for name in methods:
         # No rank is larger than the number of training images or pixels; ranks that become equal count once.
         ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in conditions.ranks)
-        for rank in ranks if name in RANKED else (None,):
+        for rank in ranks if name in (*RANKED, PROJECTED) else (None,):
             start = time.perf_counter()
             distances = METHODS[name](split, rank or 0).distances  # methods without a rank ignore the 0
             found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
@@ -199,6 +207,41 @@ class Learnt(NamedTuple):
     codes: Array | None = None
 
 
+class Nearest:
+    """Distance from the nearest image of each person: Euclidean, or with `cosine` one minus the cosine.
+
+    With `whiten`, each principal direction about the origin is divided by the root of its power plus this share of the
+    mean power, so that directions in which all faces vary count no more than others.
+    """
+
+    def __init__(self, *, cosine: bool = False, whiten: float | None = None) -> None:
+        self.cosine, self.whiten = cosine, whiten
+
+    def fit(self, X: Array, y: NDArray[np.intp]) -> Nearest:
+        """Learn people `y`, numbered from 0 without gaps, from images as rows."""
+        self.transform_ = None if self.whiten is None else whitening(X, self.whiten)
+        order = np.argsort(y, kind="stable")
+        self.images_ = self._prepared(X)[order]  # person by person
+        self.starts_ = np.searchsorted(y[order], np.arange(y.max() + 1))  # each person's first row
+        return self
+
+    def distances(self, X: Array) -> Array:
+        """Return the distance of each image from each person, (n_images, n_people)."""
+        new = self._prepared(X)
+        products = new @ self.images_.T
+        if self.cosine:
+            table = np.maximum(1 - products, 0)
+        else:
+            squares = (new**2).sum(axis=1)[:, None] - 2 * products + (self.images_**2).sum(axis=1)
+            table = np.sqrt(np.maximum(squares, 0))
+        return np.asarray(np.minimum.reduceat(table, self.starts_, axis=1))
+
+    def _prepared(self, X: Array) -> Array:
+        """Return whitened images, of unit norm for the cosine."""
+        rotated = X if self.transform_ is None else X @ self.transform_
+        return normalize(rotated) if self.cosine else rotated
+
+
 def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
     """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used.
 
@@ -207,6 +250,24 @@ def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
     # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
     recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
+
+
+def _whitened(split: FaceSplit, rank: int) -> Learnt:
+    """Compare whitened projections of cleaned images on the recogniser's components by their cosine, without a rank."""
+    options: dict[str, Any] = {"n_components": 150, "image_shape": split.image_shape, "calibrate": False}
+    recognizer = FaceRecognizer(rule="residual", random_state=split.seed, **options).fit(split.train, split.people)
+    inverse = np.linalg.pinv(recognizer.components_, rcond=CONDITION)
+    nearest = Nearest(cosine=True, whiten=WHITENING).fit(recognizer.cleaned_ @ inverse, split.people)
+    return Learnt(lambda images: nearest.distances(recognizer.explain(images).cleaned @ inverse))
+
+
+def _projected(split: FaceSplit, rank: int) -> Learnt:
+    """Compare projections of images on the components of "manhattan", of unit norm, by their Euclidean distance."""
+    components = _nmf("manhattan", 1.0, split, rank).model.components_
+    norms = np.linalg.norm(components, axis=1, keepdims=True)
+    inverse = np.linalg.pinv(components / np.where(norms > 0, norms, 1), rcond=CONDITION)
+    nearest = Nearest().fit(split.train @ inverse, split.people)
+    return Learnt(lambda images: nearest.distances(images @ inverse))
 
 
 def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
@@ -257,7 +318,9 @@ def _crc(split: FaceSplit, rank: int) -> Learnt:
 METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
     "recognizer": partial(_recognizer, choices.FACE_RULE_DEFAULT),
     "occluded": partial(_recognizer, "occluded"),
+    "whitened": _whitened,
     "manhattan": partial(_nmf, "manhattan", 1.0),
+    PROJECTED: _projected,
     "frobenius": partial(_nmf, "frobenius", 0.0),
     "kullback-leibler": partial(_nmf, "kullback-leibler", 0.0),
     "pca": _pca,

@@ -58,27 +58,7 @@ class Study:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(Report):
-    """What an evaluation found; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `rows` are those of all jobs, as in ``results.csv``; `table` has the lines that are printed, such as means over
-    splits with their standard deviations. Values that are not known are None.
-    """
-
-    heading: str
-    table: Rows
-    rows: Rows = field(repr=False)
-
-    def _figures(self) -> dict[str, Any]:
-        return {"data": self.heading, "table": self.table}
-
-    def summary(self) -> str:
-        """Return the table with a line for each entry of `table`, then notes, files, and what was left out."""
-        return "\n".join([*([self.heading] if self.heading else []), *_as_text(self.table), *self._notes_and_outputs()])
-
-
-def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: Steps | None = None) -> Evaluation:
+def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: Steps | None = None) -> Report:
     """Run the jobs of a study that an interrupted run has not finished, and return the table of all.
 
     Parameters
@@ -92,7 +72,9 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
 
     Returns
     -------
-    Evaluation
+    Report
+        Its figures are ``heading``, ``table``, the lines that are printed, such as means over splits with their
+        standard deviations, and ``rows``, those of all jobs, as in ``results.csv``. Values that are not known are None.
         A job that fails is one sentence in ``skipped``, and an interrupted run tries it again.
 
     Raises
@@ -135,10 +117,10 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         if comparison.plots and study.draw is not None:
             study.draw(rows, comparison.out)
         files = [comparison.out / name for name in (RESULTS, *pictures)]
-    return Evaluation(
-        heading=study.heading,
-        table=[{name: _known(value) for name, value in line.items()} for line in study.lines(rows)],
-        rows=rows,
+    table = [{name: _known(value) for name, value in line.items()} for line in study.lines(rows)]
+    return Report(
+        figures={"heading": study.heading, "table": table, "rows": rows},
+        lines=[*([study.heading] if study.heading else []), *as_text(table)],
         inputs=study.inputs,
         outputs=[str(file) for file in files if file.exists()],  # a study may have nothing to draw in a picture
         skipped=[*study.skipped, *dict.fromkeys(problems)],
@@ -184,7 +166,7 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _as_text(lines: Rows) -> list[str]:
+def as_text(lines: Rows) -> list[str]:
     """Return lines as aligned text under the names of their columns; columns without any value are left out."""
     names = [name for name in dict.fromkeys(name for line in lines for name in line) if not name.endswith(DEVIATION)]
     cells = {name: [_cell(line, name) for line in lines] for name in names}

@@ -62,7 +62,7 @@ def study(
     labels: Labels = Labels(),
     key: str | None = None,
 ) -> Study:
-    """Return the comparison of methods on the views of files, for which see :func:`.read_views`.
+    """Return the comparison of methods on the views of files.
 
     `key` names the column by which rows are matched; None matches them by position. Raises MediaError if views or
     labels cannot be read, and ParameterError if a class has a single sample.

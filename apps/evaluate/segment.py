@@ -20,14 +20,14 @@ from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
 from visionnmf.apps.runner import Rows, settings_key
-from visionnmf.apps.segmentation.boundaries import (
+from visionnmf.apps.segmentation.regions import load_border_model
+from visionnmf.apps.segmentation.scores import (
     COUNTS as BOUNDARY_COUNTS,
     count_matches,
     label_boundaries,
     score_boundaries,
+    score_segmentation,
 )
-from visionnmf.apps.segmentation.merging import load_border_model
-from visionnmf.apps.segmentation.scores import score_segmentation
 from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
@@ -208,11 +208,10 @@ def read_truth(files: list[str]) -> list[NDArray[Any]]:
 
 def _labels_in_mat(file: str) -> list[NDArray[Any]]:
     """Return the label maps (height, width) of all annotators in a MATLAB file of the Berkeley data set."""
-    # `read_mat` returns the cell `groundTruth` as a list, with the structure of each annotator as a list of one dict
     cells = io.read_mat(Path(file), ["groundTruth"], nested=True)["groundTruth"]
     found = []
-    for cell in cells if isinstance(cells, list) else [None]:
-        labels = cell[0].get("Segmentation") if isinstance(cell, list) and cell and isinstance(cell[0], dict) else None
+    for cell in cells if isinstance(cells, list) else [cells]:  # a structure alone, if there is one annotator
+        labels = cell.get("Segmentation") if isinstance(cell, dict) else None
         if not isinstance(labels, np.ndarray) or labels.ndim != 2 or labels.size == 0:
             raise UnsupportedError(f"{file}: groundTruth must be a cell of structures with a Segmentation")
         found.append(labels.astype(np.int64))

@@ -10,12 +10,8 @@
 :func:`save`, :func:`load`            model files: arrays with a JSON header, never pickle
 ====================================  ==================================================================================
 
-Settings such as :class:`FaceTraining` are records that the commands and the functions share. Images are rows of grey
-values, from 0 to 255 or from 0 to 1. The application is that of Guan, Tao, Luo, Shawe-Taylor, "MahNMF: Manhattan
-Non-negative Matrix Factorization", arXiv:1207.3438, 2012, section 5; the paper's rules of classification are among
-those of :class:`FaceRecognizer`. The guide is ``docs/faces.md``.
-
-Importing this package loads no numerical library; each name is loaded when first used.
+Images are rows of grey values, from 0 to 255 or from 0 to 1. The application is that of Guan, Tao, Luo, Shawe-Taylor,
+"MahNMF: Manhattan Non-negative Matrix Factorization", arXiv:1207.3438, 2012, section 5. The guide is ``docs/faces.md``.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-from .cleaning import Decomposition as Decomposition
-from .clustering import FaceClustersReport as FaceClustersReport, cluster as cluster, cluster_faces as cluster_faces
-from .identification import IdentificationReport as IdentificationReport, identify as identify
+from .clustering import cluster as cluster, cluster_faces as cluster_faces
+from .identification import identify as identify
 from .identities import Identity as Identity
+from .images import Decomposition as Decomposition
 from .recognizer import FaceRecognizer as FaceRecognizer
 from .settings import (
     FaceClustering as FaceClustering,
@@ -10,11 +10,6 @@ from .settings import (
     FaceTraining as FaceTraining,
     ShadowRemoval as ShadowRemoval,
 )
-from .shadows import ShadowRemovalReport as ShadowRemovalReport, remove_shadows as remove_shadows, unshadow as unshadow
+from .shadows import remove_shadows as remove_shadows, unshadow as unshadow
 from .store import FaceModel as FaceModel, load as load, save as save
-from .training import (
-    AddedPersonReport as AddedPersonReport,
-    FaceTrainingReport as FaceTrainingReport,
-    add_person as add_person,
-    train as train,
-)
+from .training import add_person as add_person, train as train

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF
-from visionnmf._checks import RandomState, brief, check_callable, check_count, check_image_shape, check_seed, shown
+from visionnmf._checks import RandomState, check_callable, check_count, check_image_shape, check_seed
 from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
@@ -24,9 +21,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
-from .classifiers import whitening
-from .cleaning import flat_background, hidden, missing_pixels
-from .input_checks import check_values, checked_mask, image_rows, white_of
+from .images import check_seen, flat_background, hidden, image_rows, masked, missing_pixels, white_of
 from .reading import as_rows, open_faces
 from .settings import FaceClustering, FaceReading
 
@@ -42,7 +37,6 @@ def cluster_faces(
     X: ArrayLike,
     n_clusters: int,
     *,
-    model: Any = None,
     mask: ArrayLike | None = None,
     image_shape: tuple[int, int] | None = None,
     random_state: RandomState = 0,
@@ -50,10 +44,11 @@ def cluster_faces(
 ) -> NDArray[np.intp]:
     """Group images by spectral clustering of a graph in which each image is joined to those most like it.
 
-    The images are compared by the codes of a model, which are whitened, with their mean power added to each
-    direction's, and scaled to unit norm. With the default model they are also compared as they are, by the cosine of
-    their pixels, and the graph with the clearer groups counts: that of the larger modularity (Newman 2006). Codes suit
-    faces, whose light and expression are common to all people, and pixels many sets of objects.
+    The images are compared by the codes of an NMF with the Manhattan loss, ``nuclear=1`` and up to 100 components,
+    which are whitened, with their mean power added to each direction's, and scaled to unit norm. They are also compared
+    as they are, by the cosine of their pixels, and the graph with the clearer groups counts: that of the larger
+    modularity (Newman 2006). Codes suit faces, whose light and expression are common to all people, and pixels many
+    sets of objects.
 
     Parameters
     ----------
@@ -61,18 +56,15 @@ def cluster_faces(
         Images as rows.
     n_clusters : int
         Number of groups.
-    model : estimator or None, default=None
-        An estimator with ``fit_transform`` and ``components_``. None is an NMF with the Manhattan loss, ``nuclear=1``
-        and up to 100 components; with a model of your own only its codes are compared.
     mask : array-like of bool [shape=(n_samples, n_pixels)], optional
-        Missing pixels, for models that take ``weights``. Their values, even NaN, do not matter.
+        Missing pixels. Their values, even NaN, do not matter.
     image_shape : tuple of (int, int), optional
         Height and width of the images. With it, opaque blocks are searched for and count as missing, too. Without it
         and without `mask`, images with blocks are grouped by the blocks.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the default model and of the clustering.
+        Seed of the model and of the clustering.
     progress : callable, optional
-        Called as ``progress("learning components", done, total)`` after each iteration of the default model.
+        Called as ``progress("learning components", done, total)`` after each iteration of the model.
 
     Returns
     -------
@@ -94,29 +86,16 @@ def cluster_faces(
     (1, 2)
     """
     step = check_callable(progress, "progress")
-    data = image_rows(X)
-    given = checked_mask(mask, data.shape)
-    if given.all():
-        raise ParameterError("mask must leave pixels of the images; got True for all of them")
+    data, given = masked(image_rows(X), mask)
+    check_seen(given)
     if image_shape is not None:
         check_image_shape(image_shape, n_pixels=data.shape[1])
         seen = hidden(data, given).reshape(-1, *image_shape)  # NaN under the mask
-        white = white_of(float(np.nanmax(seen, initial=0)))  # 1, 255 or 65535: the largest value in these units
+        white = white_of(float(np.nanmax(seen, initial=0)))
         given = given | _missing(seen, "blocks", white).reshape(data.shape)
-    data = hidden(data, given, value=0)
-    check_values(data)
+        data = hidden(data, given, value=0)
     n_clusters = check_count(n_clusters, "n_clusters", 1, len(data))
     seed = check_seed(random_state)
-    with_pixels = model is None
-    if model is None:
-        options = {"max_iter": ITERATIONS, "tol": 0, "random_state": seed, "measure_optimality": False}
-        model = NMF(min(100, *data.shape), nuclear=1.0, **options)
-        if step is not None:
-            model.set_params(callback=lambda done, _: step("learning components", done, ITERATIONS))
-    elif isinstance(model, type) or not hasattr(model, "fit_transform"):
-        raise ParameterError(f"model must be None or an estimator with fit_transform; got {shown(model)}")
-    elif given.any() and "weights" not in signature(model.fit_transform).parameters:
-        raise ParameterError(f"mask must be None with {shown(model)}, which takes no weights; got a mask")
     # Which of the images that differ each is, so that copies have one number.
     different = np.unique(data, axis=0, return_inverse=True)[1].ravel()
     n_different = int(different.max()) + 1
@@ -127,41 +106,49 @@ def cluster_faces(
             UserWarning,
             stacklevel=2,
         )
-    fitted = clone(model)
-    codes = fitted.fit_transform(data, **({"weights": ~given} if given.any() else {}))
-    if not hasattr(fitted, "components_"):
-        raise ParameterError(f"model must have components_ after fit; got {shown(model)}; choose an NMF, say")
     if n_different <= n_clusters:  # a group for each image that differs, with its copies
         return np.asarray(different, np.intp)
-    # Grouped by each of these; the grouping with the larger modularity is taken.
-    features = [whitened_codes(codes, fitted.components_)]
-    if with_pixels:  # missing ones are filled in by the model
-        features.append(normalize(np.where(given, codes @ fitted.components_, data)))
+    model = NMF(
+        min(100, *data.shape), nuclear=1.0, max_iter=ITERATIONS, tol=0, random_state=seed, measure_optimality=False
+    )
+    if step is not None:
+        model.set_params(callback=lambda done, _: step("learning components", done, ITERATIONS))
+    codes = model.fit_transform(data, weights=~given if given.any() else None)
+    filled = np.where(given, codes @ model.components_, data)  # missing pixels are those of the model
+    features = whitened_codes(codes, model.components_), normalize(filled)
     groupings = [_group_by_neighbours(rows, n_clusters, seed) for rows in features]
     return max(groupings, key=lambda grouping: grouping[1])[0]
 
 
 def _missing(images: Array, kind: str, white: float) -> NDArray[np.bool_]:
-    """Return the pixels of images (n_images, height, width) that are missing by the search `kind`, such as "blocks".
-
-    `white` is the value of white, 1, 255 or 65535. Pixels of an even background are not missing.
-    """
+    """Return the pixels of images (n_images, height, width) that are missing by the search `kind`, such as "blocks"."""
     brightest = float(np.nanmax(images, initial=0))
     return missing_pixels(images, kind, white, brightest, flat_background(images, brightest))
 
 
 def whitened_codes(codes: Array, components: Array) -> Array:
     """Return `codes` (n_images, n_components) whitened and scaled to unit norm, to compare images by them."""
-    # Codes are scaled as if the components had unit norm, so that their sizes can be compared. Whitening adds the whole
-    # mean power to that of each direction, because with less, directions of noise would count.
+    # Codes are scaled as if the components had unit norm, so that their sizes can be compared.
     scaled = codes * np.linalg.norm(components, axis=1)
     return np.asarray(normalize(scaled @ whitening(scaled, WHITENING)))
 
 
-def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArray[np.intp], float]:
-    """Group `rows` (n, n_features) by their graph of nearest neighbours; return the groups (n,), and their modularity.
+def whitening(X: Array, share: float) -> Array:
+    """Return the matrix (n, n) by which rows are multiplied to whiten them, learnt from the rows of `X` (n_rows, n).
 
-    The modularity (Newman 2006) is the share of the edges that lie within groups, less what it would be by chance.
+    It divides each principal direction about the origin by the root of its power, to which the `share` of the mean
+    power is added, so that directions of hardly any power, which are noise, are not blown up.
+    """
+    power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
+    least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type
+    power = np.maximum(power, 0) + max(share * power.mean(), least)
+    return np.asarray(directions / np.sqrt(power)).astype(X.dtype)
+
+
+def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArray[np.intp], float]:
+    """Return the groups of `rows` (n,) by their graph of nearest neighbours, and their modularity (Newman 2006).
+
+    That is the share of the edges that lie within groups, less what it would be by chance.
     """
     # At most the average size of a group less one, so that groups of that size need not be joined to others.
     n_neighbours = min(NEIGHBOURS, max(1, len(rows) // n_clusters - 1))
@@ -176,38 +163,6 @@ def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArr
     return groups, float(np.trace(shares) - np.square(shares.sum(0)).sum())
 
 
-@dataclass(frozen=True)
-class FaceClustersReport(Report):
-    """What :func:`cluster` found; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `images` are the names of the images, or their numbers, and `clusters` the group of each, from 0. If the people are
-    known, `accuracy` is that of the best matching of groups and people, and `information` the normalised mutual
-    information.
-    """
-
-    images: tuple[str, ...]
-    clusters: NDArray[np.intp]
-    accuracy: float | None
-    information: float | None
-
-    __repr__ = brief
-
-    def _figures(self) -> dict[str, Any]:
-        """Return for JSON the group of each image, the agreement with the people (None if unknown), and the files."""
-        groups = [{"file": name, "cluster": int(c)} for name, c in zip(self.images, self.clusters, strict=True)]
-        found = {"clusters": groups, "accuracy": self.accuracy, "information": self.information}
-        return found | {"files": self.outputs}
-
-    def summary(self) -> str:
-        """Return the sizes of the groups, and their agreement with the people if these are known."""
-        sizes = np.unique(self.clusters, return_counts=True)[1]
-        of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-        lines = [f"{len(self.clusters)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
-        if self.accuracy is not None:
-            lines.append(f"against the people: accuracy {self.accuracy:.1%}, mutual information {self.information:.3f}")
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
 def cluster(
     source: str | Path,
     *,
@@ -216,7 +171,7 @@ def cluster(
     out: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> FaceClustersReport:
+) -> Report:
     """Group a set of images by person, without names.
 
     Parameters
@@ -236,7 +191,10 @@ def cluster(
 
     Returns
     -------
-    FaceClustersReport
+    Report
+        Its figures are ``images`` (their names, or their numbers), ``clusters`` (ndarray, the group of each image, from
+        0), and, None unless the people are known, ``accuracy``, that of the best matching of groups and people, and
+        ``information``, the normalised mutual information.
 
     Raises
     ------
@@ -273,6 +231,10 @@ def cluster(
     accuracy = clustering_accuracy(faces.labels, found) if known else None
     information = clustering_information(faces.labels, found) if known else None
     outputs = [] if path is None else [str(path)]
-    return FaceClustersReport(
-        names, found, accuracy, information, inputs=[str(source)], outputs=outputs, skipped=skipped
-    )
+    sizes = np.unique(found, return_counts=True)[1]
+    of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    lines = [f"{len(found)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
+    if accuracy is not None:
+        lines.append(f"against the people: accuracy {accuracy:.1%}, mutual information {information:.3f}")
+    figures = {"images": names, "clusters": found, "accuracy": accuracy, "information": information}
+    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped)

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -19,19 +18,21 @@ from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
 from visionnmf.apps import ClusterError
+from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import settings_key
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import check_outputs, output_folder, read_image, stem_of, takes_files, write_image
+from visionnmf.io import check_outputs, output_folder, read_image, recording, stem_of, takes_files, write_image
 
 from .figures import residual_picture
 from .identities import Identity
-from .likeness import UNLIKE_IN_WORDS
-from .reading import Box, ProbeFaces, Source, find_faces, name_of, read_probe
+from .reading import ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
+UNLIKE_IN_WORDS = "unlike the training images, probably not a face"
 NOT_AS_NOISY = "not as noisy as the training images: "
 RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
 PART_OF_PICTURE = (
@@ -39,60 +40,6 @@ PART_OF_PICTURE = (
 )
 
 Rows = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class IdentificationReport(Report):
-    """Who is on one image; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `identity` is that of the image, or of its largest face. `boxes` are the boxes in pixels, (row, column, height,
-    width), of the faces that were cut out; there are none if the whole image is a face. `others` are the identities of
-    the other faces, in the order of their boxes.
-    """
-
-    identity: Identity
-    boxes: list[Box] = field(default_factory=list)
-    others: list[Identity] = field(default_factory=list)
-
-    def _figures(self) -> dict[str, Any]:
-        """Return for JSON who is on the image, or is its largest face, and the other faces as "others"."""
-        # There are no boxes if the image was taken whole.
-        found = [
-            _figures(identity) | ({"box": list(box)} if box else {})
-            for identity, box in zip_longest([self.identity, *self.others], self.boxes)
-        ]
-        return {"input": self.inputs[0], **found[0], "others": found[1:], "files": self.outputs}
-
-    def summary(self) -> str:
-        """Return who is on the image."""
-        lines = []  # one for each face; without boxes the whole image is the only one
-        for identity, box in zip_longest([self.identity, *self.others], self.boxes):
-            place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and self.others else ""
-            lines.append(f"{self.inputs[0]}{place}: {_sentence(identity)}")
-        lines[0] += "".join(f"; {note}" for note in self.notes)
-        return "\n".join(lines)
-
-
-def _figures(found: Identity) -> dict[str, Any]:
-    """Return an identity for JSON."""
-    return {
-        "person": found.person,
-        "reason": found.reason,
-        "nearest": found.nearest,
-        "distance": round(found.distance, 4),
-        "threshold": round(found.threshold, 4),
-        "corrupted": round(found.corrupted, 4),
-        "calibrated": found.calibrated,
-        "unlikeness": _rounded(found.unlikeness),
-        "unlikeness_limit": _rounded(found.unlikeness_limit),
-        "unexplained": _rounded(found.unexplained),
-        "ranking": [{"person": person, "distance": round(distance, 4)} for person, distance in found.ranking],
-    }
-
-
-def _rounded(number: float | None) -> float | None:
-    """Return a number for JSON, or None if it is not known."""
-    return None if number is None else round(number, 4)
 
 
 def _sentence(found: Identity) -> str:
@@ -151,6 +98,7 @@ class Identifier:
             )
         self.model, self.identification = model, identification
         self.pictures, self.force = pictures, force
+        self._digest = settings_key({}, model.recognizer.components_)
         self._map: Callable[..., Iterable[Any]] = map if pool is None else pool.map  # in this process, or in the pool
         # By image: its faces, who they are, and the warnings of reading it. `prepare` fills it for a batch of images.
         self._prepared: dict[str, tuple[ProbeFaces, list[Identity], list[Warning | str]]] = {}
@@ -182,14 +130,19 @@ class Identifier:
         except Exception:  # `identify` reports it when the image's turn comes
             return
 
-    def identify(self, source: Source, *, out: str | Path | None = None) -> IdentificationReport:
+    def identify(self, source: Source, *, out: str | Path | None = None) -> Report:
         """Identify the people on an image, and draw its picture in `out` or `pictures`.
 
         The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
         MediaError if the image cannot be read, has no face, or a file cannot be written.
         """
+        made = made_of(name_of(source), {"identification": self.identification, "model": self._digest})
+        with recording(**made):
+            return self._identify(source, self._picture(name_of(source), out))
+
+    def _identify(self, source: Source, path: Path | None) -> Report:
+        """Identify the people on an image, and draw its picture, where it has a `path`."""
         recognizer, name = self.model.recognizer, name_of(source)
-        path = self._picture(name, out)
         if path is not None:
             check_outputs([path], self.force, inputs=[] if isinstance(source, np.ndarray) else [source])
         if name in self._prepared:  # the image was looked at with others, by `prepare`
@@ -213,9 +166,12 @@ class Identifier:
         # Arrays are no photographs: they have the size of the training images.
         if whole and not isinstance(source, np.ndarray) and find_faces(read_image(source)):
             notes.append(PART_OF_PICTURE)
-        return IdentificationReport(
-            identities[0], faces.boxes, identities[1:], inputs=[name], outputs=outputs, notes=notes
-        )
+        lines = []  # one for each face; without boxes the whole image is the only one
+        for identity, box in zip_longest(identities, faces.boxes):
+            place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and len(identities) > 1 else ""
+            lines.append(f"{name}{place}: {_sentence(identity)}")
+        figures = {"identity": identities[0], "boxes": faces.boxes, "others": identities[1:]}
+        return Report(figures=figures, lines=lines, inputs=[name], outputs=outputs, notes=notes)
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
         """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
@@ -245,11 +201,7 @@ class Identifier:
 def _look(
     shape: tuple[int, int], detect: bool, most: int | None, white: float, source: str
 ) -> tuple[ProbeFaces, list[Warning | str]] | None:
-    """Return the faces of an image and the warnings of reading it; None if reading fails.
-
-    The arguments before `source` are those of :func:`.read_probe`: the size (height, width) of the faces, whether to
-    cut them out, how many at most (None: all), and the value of white.
-    """
+    """Return the faces of an image and the warnings of reading it; None if reading fails."""
     with suppress(Exception), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faces = read_probe(shape, detect, most, white, source)
@@ -264,7 +216,7 @@ def identify(
     identification: FaceIdentification = FaceIdentification(),
     pictures: str | Path | None = None,
     force: bool = False,
-) -> IdentificationReport:
+) -> Report:
     """Identify the people on one image.
 
     Parameters
@@ -283,7 +235,10 @@ def identify(
 
     Returns
     -------
-    IdentificationReport
+    Report
+        Its figures are ``identity``, the :class:`.Identity` of the image or of its largest face; ``boxes``, those of
+        the faces that were cut out, (row, column, height, width) in pixels, none if the whole image is a face; and
+        ``others``, the identities of the other faces, in the order of their boxes.
 
     Raises
     ------

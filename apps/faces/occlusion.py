@@ -60,12 +60,10 @@ class RobustResidual(BaseEstimator):
         self.image_shape = image_shape  # (height, width) of the rows of X
 
     def fit(self, X: Array, y: Labels) -> RobustResidual:
-        """Learn people `y`, numbered from 0 without gaps, from images as rows.
-
-        `means_` are the people's mean images, `differences_` (n_differences, n_pixels) the common directions of
-        differences, and `spread_` their variances. `own_` (n_people, n_own, n_pixels) and `own_spread_` are the same of
-        each person, with rows of 0 at the end.
-        """
+        """Learn people `y`, numbered from 0 without gaps, from images as rows."""
+        # `means_` (n_people, n_pixels) are mean images, `differences_` (n_differences, n_pixels) directions in which
+        # images of anybody differ, with the variances `spread_`, and `own_` (n_people, n_own, n_pixels) those of each
+        # person, with the variances `own_spread_`; rows of 0 fill up for those with few images.
         if self.image_shape is not None:
             check_image_shape(self.image_shape, n_pixels=X.shape[1])
         images = self._reduced(X)
@@ -87,8 +85,8 @@ class RobustResidual(BaseEstimator):
             self.own_[person, : len(kept)] = kept
             self.own_spread_[person, : len(kept)] = sizes[: len(kept)] ** 2 / max(len(own) - 1, 1)
         # For collaborative representation: directions of the gallery (r, n_pixels), and the matrix (n_images, r) that
-        # turns coefficients of directions into those of images. One ridge on all of the latter makes that of the
-        # coefficient of a direction the ridge over the square of its size.
+        # turns their coefficients into those of images. One ridge on all of the latter makes that of the coefficient of
+        # a direction the ridge over the square of its size.
         left_side, sizes, self._directions = np.linalg.svd(images, full_matrices=False)
         ridge = START_RIDGE * len(images)
         kept = sizes**2 > ridge / 2  # of the others the ridge leaves less than a third
@@ -100,13 +98,11 @@ class RobustResidual(BaseEstimator):
     @one_blas_thread()  # products and systems are so small that threads wait for each other most of the time
     def distances(self, X: Array, missing: Mask | None = None) -> Array:
         """Return the distance of each image from each person, (n_images, n_people); `missing` pixels are covered."""
-        # `visible` (n_images, n_reduced_pixels) is 1 at pixels of reduced images that have no missing pixel in them.
         if missing is None:
             visible = np.ones_like(self._reduced(X))
         else:
             X = np.where(missing, 0, X)
-            visible = (self._averaged(missing) == 0).astype(X.dtype)
-        # The shape is that of the result also if there are no images.
+            visible = (self._averaged(missing) == 0).astype(X.dtype)  # of reduced pixels, those with nothing missing
         pairs = zip(self._reduced(X) * visible, visible, strict=True)
         return np.array([self._of_image(*pair) for pair in pairs], X.dtype).reshape(len(X), len(self.means_))
 
@@ -115,10 +111,7 @@ class RobustResidual(BaseEstimator):
         return normalize(self._averaged(X).astype(X.dtype, copy=False))
 
     def _averaged(self, X: Array | Mask) -> Array:
-        """Return the means of rows of pixels over squares of pixels, if the images are large.
-
-        Of a mask these are the shares of marked pixels. Without an image shape the rows stay as they are.
-        """
+        """Return the means of rows of pixels over squares of pixels, if the images are large."""
         if self.image_shape is None:
             return np.asarray(X)
         factor, (height, width) = _reduction(self.image_shape)
@@ -127,18 +120,11 @@ class RobustResidual(BaseEstimator):
         return np.asarray(block_reduce(images, (1, factor, factor), np.mean).reshape(len(images), -1))
 
     def _of_image(self, image: Array, visible: Array) -> Array:
-        """Return one image's distances (n_people,); `visible` is 0 at pixels that do not count.
-
-        Each of the nearest people gets a fit by iteratively reweighted least squares: pixels with large residuals,
-        which are probably covered, count less. Both arguments are (n_pixels,), and the image has about the norm 1.
-        """
-        # `means_` (n_people, n_pixels) are the people's mean images. `differences_` (n_differences, n_pixels) are
-        # directions in which images of anybody differ, with the variances `spread_`, and `own_` (n_people, n_own,
-        # n_pixels) those of each person, with the variances `own_spread_`; rows of 0 fill up for those with few images.
-        # An explanation by the whole gallery gives the first distances (n_people,), `weights` (n_pixels,), which say
-        # which pixels seem visible, and `noise`, the variance of the pixels' noise over the mean square of the image.
+        """Return the distances (n_people,) of an image of norm 1; `visible` is 0 at pixels that do not count."""
+        # `weights` (n_pixels,) say which pixels seem visible, and `noise` is the variance of the pixels' noise over the
+        # mean square of the image.
         by_gallery, weights, noise = self._start(image, visible)
-        # Compare the people who are among the nearest by that distance or by another rough one.
+        # The people who are among the nearest by one of two rough distances are compared.
         rough = by_gallery, self._unweighted(image, visible)
         near = np.unique([np.argsort(some, kind="stable")[:NEAREST] for some in rough])
         # `scale` is the square of the residual that counts half, and `usual` that of the residual that costs as much as
@@ -157,6 +143,7 @@ class RobustResidual(BaseEstimator):
         ridges[:, 1 : 1 + n_common] = _ridge(self.spread_, usual)
         ridges[:, 1 + n_common :] = _ridge(self.own_spread_[near], usual)
         diagonals = ridges[:, :, None] * np.eye(basis.shape[1], dtype=image.dtype)
+        # Iteratively reweighted least squares: pixels with large residuals, which are probably covered, count less.
         weights = np.repeat(weights[None], len(near), axis=0)
         for _ in range(ROUNDS):
             weighted = basis * weights[:, None]
@@ -167,7 +154,7 @@ class RobustResidual(BaseEstimator):
             weights = visible / (1 + squares / scale) ** 2  # half the derivative of the cost by the square
         costs = (visible * squares / (1 + squares / scale)).sum(axis=1)
         costs += (coefficients[:, 1:] ** 2 * ridges[:, 1:]).sum(axis=1)
-        # The cost over `scale` is about the number of unexplained pixels; with a share `SHARE` of them, exp gives e.
+        # The cost over `scale` is about the number of unexplained pixels.
         distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
         # People who were not compared are as far as the furthest of those who were.
         everybody = np.full(len(self.means_), distances.max(), image.dtype)
@@ -175,12 +162,7 @@ class RobustResidual(BaseEstimator):
         return everybody
 
     def _unweighted(self, image: Array, visible: Array) -> Array:
-        """Return squared distances from all people (n_people,): what the mean image and common differences leave.
-
-        `image` and `visible` are (n_pixels,); the image is 0 where nothing is visible. `means_` (n_people, n_pixels)
-        are the mean images, and `differences_` (n_differences, n_pixels) the directions in which images of anybody
-        differ, with the variances `spread_`.
-        """
+        """Return squared distances from all people (n_people,): what the mean image and common differences leave."""
         # A difference of the usual size costs as much as a residual of USUAL times the root mean square of the image,
         # which has norm 1: that is what its ridge says.
         seen = self.differences_ * visible
@@ -194,16 +176,10 @@ class RobustResidual(BaseEstimator):
         return np.asarray(left[0] @ image - products**2 / np.maximum(squares, np.finfo(image.dtype).tiny))
 
     def _start(self, image: Array, visible: Array) -> tuple[Array, Array, float]:
-        """Return distances from all people (n_people,), weights of the pixels, and the noise, by all images together.
-
-        The image is explained by all images of the gallery, by iteratively reweighted ridge regression. A person's
-        distance is the residual of that person's part over the norm of its coefficients. The noise is its variance in a
-        pixel times the number of pixels: the sum of squares that noise alone would have in the whole image, of norm 1.
-        """
-        # `_images` (n_images, n_pixels) is the gallery, on which `people_` are, and `_directions` (r, n_pixels) are its
-        # principal directions, whose coefficients have the ridges `_ridges`, a diagonal matrix, and which `_mixing`
-        # (n_images, r) turns into coefficients of images.
-        # The first residuals are those of the best multiple of the mean of the gallery.
+        """Return distances from all people (n_people,), weights of pixels, and the noise, by all images together."""
+        # Iteratively reweighted ridge regression on all images of the gallery; a person's distance is the residual of
+        # that person's part over the norm of its coefficients. The noise is the sum of squares that noise alone would
+        # have in the whole image. The first residuals are those of the best multiple of the mean of the gallery.
         mean = self._images.mean(axis=0) * visible
         residuals = image - mean * (image @ mean) / max(mean @ mean, np.finfo(image.dtype).tiny)
         for _ in range(START_ROUNDS):
@@ -228,10 +204,7 @@ class RobustResidual(BaseEstimator):
         return far, weights, float(best / ndtri((1 + QUIET) / 2)) ** 2 * len(image)
 
     def _smoothed(self, squares: Array) -> Array:
-        """Average squared residuals (n_near, n_pixels), a row for each person who is compared, over neighbours.
-
-        Without an image shape it is not known which pixels are neighbours, and nothing is averaged.
-        """
+        """Return squared residuals (n_near, n_pixels) averaged over neighbours, if these are known."""
         if self.image_shape is None:
             return squares
         pictures = squares.reshape(-1, *_reduction(self.image_shape)[1])  # the height and width of reduced images
@@ -239,11 +212,8 @@ class RobustResidual(BaseEstimator):
 
 
 def _ridge(spread: Array, usual: float) -> Array:
-    """Return the costs of squared coefficients with the variances `spread`, which are ``usual / spread``.
-
-    So a coefficient as large as its standard deviation costs `usual`, whatever the direction. Directions without
-    variance are rows of 0 that only fill up an array. Any positive cost, here 1, leaves them out.
-    """
+    """Return the costs of squared coefficients: one as large as its standard deviation costs `usual`."""
+    # Directions without variance are rows of 0 that only fill up an array. Any positive cost, here 1, leaves them out.
     return np.asarray(usual / np.where(spread > 0, spread, usual), spread.dtype)
 
 

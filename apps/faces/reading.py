@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import shown
+from visionnmf._pixel_range import PixelRangeWarning, in_eight_bits
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -79,6 +80,9 @@ def open_faces(
         faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
     if named and not faces.labels.all():  # 0 stands for a person who is not known
         raise ParameterError(f"source must say who is on each image; got {source} without labels")
+    for note in notes:
+        if note.category is PixelRangeWarning:
+            warnings.warn(str(note.message), UserWarning, stacklevel=2)
     # Images that are left out are reported by plain UserWarnings, others by classes of their own.
     skipped = [str(note.message).removeprefix("left out: ") for note in notes if note.category is UserWarning]
     return faces, skipped
@@ -87,8 +91,7 @@ def open_faces(
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
     """Read an image, or up to `most` faces on it, largest first, scaled to `shape` and `white` of a model.
 
-    `shape` is (height, width), and `most` None means all faces. Without `detect` the whole image is one face. An array
-    is taken as it is.
+    With `most` None all faces are read. Without `detect` the whole image is one face. An array is taken as it is.
     """
     if isinstance(source, np.ndarray):
         if source.shape not in (tuple(shape), (math.prod(shape),)):
@@ -129,14 +132,12 @@ def as_rows(images: NDArray[Any]) -> NDArray[np.float32]:
 
 def find_faces(image: NDArray[Any]) -> list[Box]:
     """Return the boxes in pixels of all upright frontal faces on an RGB image, the largest first."""
-    if image.dtype == np.uint16:  # the cascade takes 8 bits
-        image = (image >> 8).astype(np.uint8)
+    small: NDArray[Any] = in_eight_bits(image)  # the cascade takes these
     height, width = image.shape[:2]
     shrink = min(1.0, LONGEST / max(height, width))  # large photographs are searched at a smaller scale
-    small = image
     if shrink < 1:
         size = (max(1, round(width * shrink)), max(1, round(height * shrink)))
-        small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+        small = cv2.resize(small, size, interpolation=cv2.INTER_AREA)
     shorter = min(small.shape[:2])
     if shorter < LEAST_SIZE:
         return []
@@ -187,5 +188,4 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    # of the first, which is the largest, the pixels without the box
     return read_faces(path)[0][1]

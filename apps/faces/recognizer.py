@@ -5,29 +5,39 @@ from __future__ import annotations
 import math
 import warnings
 from copy import copy
+from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from visionnmf import NMF, choices
-from visionnmf._checks import check_callable, check_count, check_number, shown
+from visionnmf._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_flag,
+    check_image_shape,
+    check_number,
+    check_saved,
+    check_texts,
+    check_type,
+    shown,
+)
 from visionnmf._progress import Progress
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 
-from . import calibration, choosing, cleaning, input_checks, likeness
-from .classifiers import relative_distance, relative_distances
-from .cleaning import Decomposition
-from .comparison import Comparison
-from .identities import Identity, Limits, Measures, identities
-from .mixture import ALONE, Weights
-from .nearest import NearestPerson
+from . import distances as by_distance, images as of_images
+from .distances import ALONE, LeftOut, Mixture, Weights, relative_distances
+from .identities import Identity
+from .images import Decomposition
 from .occlusion import RobustResidual
 
 Array = NDArray[Any]
@@ -35,11 +45,10 @@ Mask = NDArray[np.bool_]
 Labels = NDArray[np.intp]
 
 # Chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; docs/decisions/faces.md has the tables.
-ITERATIONS = 100  # of the default model
+ITERATIONS = 100  # of the model
 CHOOSING_ITERATIONS = 30  # of fits that only serve a choice: distances and noise are equal to a few per cent
 OUTLIERS = (1.5, 3.0, 6.0, 12.0, math.inf)  # limits among which cross-validation chooses
 OUTLIERS_UNSURE = 3.0  # the limit where there is nothing to choose by
-CLEANING = ("auto", "residual", "whitened")  # rules that compare cleaned probes
 MISSING = ("blocks", "saturated")  # searches for missing pixels that are compared with no search at all
 CLEAN_SCALE, CLEAN_MISSING = 0.02, 0.02  # noise over white, share of missing pixels: up to these a grid is enough
 # Integers become float32, which takes half of the time. Values are checked later, because a mask may hide NaN.
@@ -47,42 +56,30 @@ FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensu
 # A search is compared if it finds between these shares of the training pixels. If it finds more, it finds what images
 # show: of digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
 NOTICED, MOST_FOUND = 0.005, 0.6
+FEW = "y has (one person|two people)"
+MAX_NAMES = 64 << 20  # bytes of the array of names of a file, where each takes as many as the longest
+# fitted attributes that are NaN where nothing tells them, and that are infinite where nothing limits them
+RATES = ("threshold_", "false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")
+LIMITS = ("outliers_", "faceless_", "unexplained_")
 
 
-class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
+class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     """Identify the person on an image, after training on images that may be corrupted.
 
-    A robust low-rank model of all training images predicts each image. Pixels far from the prediction are pulled
-    towards it, and missing pixels are replaced by it. A `rule` then compares new images (probes) with the gallery of
-    cleaned training images:
-
-    ==================  ==========================================  ==================================================
-    rule                features                                    distance
-    ==================  ==========================================  ==================================================
-    "auto"              the cleaned images                          "residual", mixed with that of linear
-                                                                    discriminants
-    "residual"          the cleaned images                          what a person's images leave unexplained
-                                                                    (Zhang et al.); noisier probes get a larger ridge
-    "occluded"          images; only the gallery is cleaned         visible pixels left unexplained (Deng et al.)
-    "whitened"          ``X H+``, whitened                          cosine, nearest image
-    "codes"             the model's codes (MahNMF, Algorithm 5)     cosine, nearest image
-    "pseudo-inverse"    ``X H+`` (MahNMF, Algorithm 4)              Euclidean, nearest image
-    ==================  ==========================================  ==================================================
-
-    ``H+`` is the pseudo-inverse of the components, scaled to unit norm, and codes are scaled to match. The first two
-    and "whitened" also clean the probes. With ``outliers=math.inf`` "pseudo-inverse" is the paper's rule; with
-    ``outliers=0`` the gallery keeps the model's own codes.
+    A robust low-rank model of all training images, :class:`~visionnmf.NMF` with the Manhattan loss and ``nuclear=1``,
+    predicts each image. Pixels far from the prediction are pulled towards it, and missing pixels are replaced by it. A
+    `rule` then compares new images (probes) with the gallery of cleaned training images. Copies of one photograph, also
+    encoded again, resized or a little brighter, count as one image where images are left out to choose or to judge.
 
     Parameters
     ----------
-    model : estimator or None, default=None
-        An estimator with ``fit_transform``, ``transform`` and ``components_``, such as :class:`~visionnmf.NMF`. None
-        stands for the Manhattan loss with ``nuclear=1``. Missing pixels need a model whose methods take ``weights``.
-    rule : {"auto", "residual", "occluded", "whitened", "codes", "pseudo-inverse"}, default="auto"
-        The features and the distance; see the table. With "auto" the mixture of the two distances is chosen by
-        cross-validation on the training images.
+    rule : {"auto", "residual", "occluded"}, default="auto"
+        The distance: "residual" is what a person's images leave unexplained of the cleaned probe (Zhang et al.);
+        noisier probes get a larger ridge. "auto" mixes it with that of linear discriminants, as cross-validation on the
+        training images chooses. "occluded" counts visible pixels that are left unexplained (Deng et al.); only the
+        gallery is cleaned.
     n_components : int, default=100
-        Of the default model; superfluous components shrink to zero.
+        Of the model; superfluous components shrink to zero.
     outliers : float or "auto", default="auto"
         How many standard deviations of the noise a training pixel may be away from the model; probes are allowed twice
         as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
@@ -91,7 +88,7 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         or none. "auto" takes the search by which the right people are most probable on left-out training images, and
         "blocks" if nothing can be compared, unless these are more than 60 % of the pixels.
     image_shape : tuple of (int, int) or None, default=None
-        Height and width. Blocks are not searched for if it is None.
+        Height and width, without which blocks are not searched for.
     unknown_rate : float, default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
     thorough : bool, default=False
@@ -101,15 +98,16 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         Whether `fit` sets the threshold and the other limits of :meth:`identify`. Without them it takes about half of
         the time, and :meth:`predict` returns the same, but :meth:`identify` needs a threshold.
     random_state : int, RandomState instance or None, default=None
-        Seed of the default model.
+        Seed of the model.
 
     Attributes
     ----------
     classes_ : ndarray [shape=(n_people,)]
         The labels.
-    labels_ : ndarray of int [shape=(n_samples,)]
-        Who is on each training image, as a position in ``classes_``.
-    model_, classifier_ : estimator
+    labels_, copies_ : ndarray of int
+        Who is on each training image, as a position in ``classes_``; and the numbers of the training images that are
+        copies of an earlier image of the same person.
+    model_, classifier_
         The fitted model, and what finds the distances from people.
     components_ : ndarray [shape=(n_components, n_pixels)]
         The model's components, scaled to unit norm.
@@ -121,31 +119,30 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         their probabilities, 0 to 1. Empty if there was nothing to choose.
     reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
         The model's reconstructions of the training images, and the training images after cleaning.
+    scale_ : float
+        Standard deviation of the noise of training pixels.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
     corrupted_rate_ : float
         Their mean share on left-out training images of known people, with which to compare new images; or NaN.
-    scale_ : float
-        Standard deviation of the noise of training pixels.
     white_, brightest_, background_ : float
         The value of white (1, 255 or 65535, whichever the largest training pixel suggests), that pixel, and the value
         of an even background; NaN without one.
-    threshold_ : float
-        Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people. With two people
-        it rejects a share `unknown_rate` of their own images; with one, or one image each, everything. NaN without
-        `calibrate`.
-    threshold_pixels_ : ndarray of int
-        The pixels that set the threshold.
+    threshold_, threshold_pixels_ : float, ndarray of int
+        Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people, and the pixels
+        that set it. With two people it rejects a share `unknown_rate` of their own images; with one, everything. NaN
+        without `calibrate`.
     false_acceptance_rate_, false_rejection_rate_ : float
         Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN if
         fewer than three people, or fewer than two with several images, can tell.
     rate_intervals_ : ndarray [shape=(2, 2)]
-        90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN.
+        90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN. They hold
+        for images taken like the training images, and not for known people at a later time or in another light.
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
     unlike_ : ndarray [shape=(n_people,)]
-        Limit of the unlikeness (:func:`.likeness.unlikeness`) beyond which :meth:`identify` does not name a person: 1.1
+        Limit of the unlikeness (:func:`.images.unlikeness`) beyond which :meth:`identify` does not name a person: 1.1
         times the 0.99 quantile of left-out images of people who stay, and for a person who was added at least
         ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
     faceless_ : float
@@ -183,7 +180,6 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
 
     def __init__(
         self,
-        model: Any = None,
         *,
         rule: str = choices.FACE_RULE_DEFAULT,
         n_components: int = choices.FACE_COMPONENTS,
@@ -195,15 +191,14 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         calibrate: bool = True,
         random_state: Any = None,
     ) -> None:
-        self.model = model  # an estimator, or None for the default NMF
-        self.rule = rule  # how probes are compared with the gallery
-        self.n_components = n_components  # of the default model
-        self.outliers = outliers  # standard deviations that a pixel may be away from the model, or "auto"
-        self.missing = missing  # the search for missing pixels, or "auto"
-        self.image_shape = image_shape  # (height, width)
-        self.unknown_rate = unknown_rate  # share of unknown people who may pass the threshold
-        self.thorough = thorough  # whether cross-validation uses all pixels of large images
-        self.calibrate = calibrate  # whether to set the threshold of unknown people, by cross-validation
+        self.rule = rule
+        self.n_components = n_components
+        self.outliers = outliers
+        self.missing = missing
+        self.image_shape = image_shape
+        self.unknown_rate = unknown_rate
+        self.thorough = thorough
+        self.calibrate = calibrate
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -224,8 +219,8 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         mask : array-like of bool [shape=(n_samples, n_pixels)], optional
             Pixels to count as missing, besides those that `missing` finds. Their values, even NaN, do not matter.
         progress : callable, optional
-            Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the default one
-            that learns the people. The stages choose the search for missing pixels, learn, and set the threshold.
+            Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the one that
+            learns the people. The stages choose the search for missing pixels, learn, and set the threshold.
 
         Raises
         ------
@@ -233,197 +228,166 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             If a parameter is not allowed, or `X`, `y` and `mask` do not fit together.
         """
         step = check_callable(progress, "progress") or (lambda *_: None)
-        self._check_parameters()
-        input_checks.check_images(X)
-        input_checks.check_labels(y, X)
-        data, labels = validate_data(self, X, y, **FLOATS)
-        data, given = self._masked(data, mask)  # missing pixels by the caller, besides those that a search finds
-        # Two of each, because scikit-learn takes labels of which most are different for a regression.
-        check_classification_targets(np.repeat(np.unique(labels), 2))
-        self.classes_, people = np.unique(labels, return_inverse=True)
-        self.brightest_ = float(data.max(initial=0))  # the largest grey value
-        self.white_ = input_checks.white_of(self.brightest_)  # the value of white in these units: 1, 255 or 65535
-        self.background_ = math.nan  # the value of an even background; NaN if there is none
-        if self.image_shape is not None:
-            seen = cleaning.as_images(cleaning.hidden(data, given), self.image_shape)
-            self.background_ = cleaning.flat_background(seen, self.brightest_)
-        if given.all():
-            raise ParameterError("mask must leave pixels of the training images; got True for all of them")
-        input_checks.warn_of_shared(data, labels, input_checks.warn_of_empty(data, given, labels))
-        self.missing_, self.missing_scores_ = self._choose_missing(data, given, people, step)
+        data, given, labels = self._check_training(X, y, mask)
+        of_images.warn_of_shared(data, labels, of_images.warn_of_empty(data, given, labels))
+        if self.calibrate:
+            warn_of_few(len(self.classes_), self.unknown_rate)
+        # Copies would recognise each other where images are left out.
+        different = of_images.different_images(data, given, self.labels_, self.image_shape)
+        self.copies_ = np.delete(np.arange(len(data)), different)
+        of_images.warn_of_copies(self.copies_, labels)
+        self._learn(data, given, different, step)
+        return self
+
+    @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
+    def _learn(self, data: Array, given: Mask, different: Labels, step: Progress) -> None:
+        """Reduce and clean the images, choose a distance, and set the threshold; only `different` images judge."""
+        rows, people = by_distance.rows_to_choose_by(self.labels_[different])  # `people` are on these rows
+        rows, can_choose = different[rows], by_distance.can_choose(self.labels_[different])
+        self.missing_, self.missing_scores_ = self._choose_missing(
+            data, given, rows, people if can_choose else None, step
+        )
         missing = given | self._find_missing(data, given, self.missing_)
         if self.missing == choices.FACE_MISSING_AUTO and (missing & ~given).mean() < NOTICED:
             missing = given  # so few are chance, and leaving them out would give another fit
-        model = self._model(data.shape, ITERATIONS, lambda done, _: step("learning the people", done, ITERATIONS))
-        self._learn(data, missing, people, model)
-        # How recognizers judged training images that they had not seen sets the threshold and all limits.
-        found, self.threshold_pixels_ = calibration.NONE, np.empty(0, np.intp)  # `_left_out` sets the pixels it uses
+
+        self.model_ = self._new_model(data.shape, ITERATIONS)
+        self.model_.set_params(callback=lambda done, _: step("learning the people", done, ITERATIONS))
+        self.reconstructions_, self.scale_ = of_images.fitted_to(self.model_, data, missing)
+        self.model_.set_params(exact_codes=True, callback=None)
+        limit = of_images.corruption_limit(self.scale_, self.white_)
+        self.corrupted_ = missing | (np.abs(data - self.reconstructions_) > limit)
+
+        self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
+        self.outliers_scores_: dict[float, float] = {}
+        if self.outliers == "auto" and can_choose:
+            parts = data[rows], self.reconstructions_[rows], missing[rows]
+            self.outliers_scores_ = by_distance.limit_scores(*parts, people, self.scale_, OUTLIERS)
+            self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)  # first of equals
+        self.cleaned_ = of_images.winsorise(data, self.reconstructions_, self.outliers_, self.scale_, missing)
+
+        self.mixture_ = ALONE
+        self.mixture_scores_: dict[Weights, float] = {}
+        if self.rule == "auto" and can_choose:
+            self.mixture_scores_ = by_distance.mixture_scores(self.cleaned_[rows], people)
+            self.mixture_ = max(self.mixture_scores_, key=self.mixture_scores_.__getitem__)
+        self._fit_classifier()
+
+        found, self.threshold_pixels_ = by_distance.Calibration(), np.empty(0, np.intp)
         if self.calibrate:
-            input_checks.warn_of_few(len(self.classes_), self.unknown_rate)
-            found = calibration.calibrated(self._left_out(data, missing, step), len(self.classes_), self.unknown_rate)
-        self.threshold_, self.noise_ = found.threshold, found.noise  # and the range of usual noise measures, or None
+            judged = self._judge_left_out(data, missing, different, step)
+            found = by_distance.calibrated(judged, len(self.classes_), self.unknown_rate)
+        self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
         self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])  # low and high, without the mean
-        # Beyond `unlike_`, how unlike the training images an image may be, it gets no name; beyond `faceless_` it is
-        # probably not a face. Each person has a limit of their own, because `add` sets others for further people.
         self.unlike_, self.faceless_ = np.full(len(self.classes_), found.unlike), found.faceless
-        self.unexplained_, self.corrupted_rate_ = found.unexplained, found.corrupted  # beyond the first, it is noise
-        return self
+        self.unexplained_, self.corrupted_rate_ = found.unexplained, found.corrupted
 
-    def _model(self, shape: tuple[int, int], iterations: int, callback: Any = None) -> Any:
-        """Return an unfitted model for images of `shape`, (n_images, n_pixels); the default one has `iterations`."""
-        if self.model is not None:
-            return clone(self.model)
+    def _check_training(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask, Array]:
+        """Return checked images, the caller's mask, and labels; set who is on the images, and what grey values mean."""
+        self._check_parameters()
+        of_images.check_images(X)
+        of_images.check_labels(y, X)
+        data, labels = validate_data(self, X, y, **FLOATS)
+        data, given = of_images.masked(data, mask)
+        # Two of each, because scikit-learn takes labels of which most are different for a regression.
+        check_classification_targets(np.repeat(np.unique(labels), 2))
+        self.classes_, self.labels_ = np.unique(labels, return_inverse=True)
+        self.brightest_ = float(data.max(initial=0))
+        self.white_ = of_images.white_of(self.brightest_)
+        self.background_ = math.nan
+        if self.image_shape is not None:
+            seen = of_images.as_images(of_images.hidden(data, given), self.image_shape)
+            self.background_ = of_images.flat_background(seen, self.brightest_)
+        of_images.check_seen(given)
+        return data, given, labels
+
+    def _new_model(self, shape: tuple[int, int], iterations: int) -> NMF:
+        """Return an unfitted model for images of `shape`, (n_images, n_pixels)."""
         # without what would only be read by a user of the model itself; docs/decisions/faces.md has the times
-        options: dict[str, Any] = {"exact_codes": False, "measure_optimality": False, "callback": callback}
         model = NMF(
             min(self.n_components, *shape), nuclear=1.0, max_iter=iterations, tol=0, random_state=self.random_state,
-            **options,
+            exact_codes=False, measure_optimality=False,
         )  # fmt: skip
         return model.set_output(transform="default")  # codes stay arrays, whatever scikit-learn's global setting is
 
-    @one_blas_thread()  # here and below: most matrices are so small that threads wait for each other
-    def _learn(self, data: Array, missing: Mask, people: Labels, model: Any, mixture: Weights | None = None) -> None:
-        """Fit all but the threshold: the model, the cleaned images and the classifier.
-
-        `data` are the images (n_images, n_pixels), `missing` a mask of that shape, and `people` (n_images,) positions
-        in ``classes_``. `model` is unfitted; some take no weights. With no `mixture` of distances one is chosen.
-        """
-        self.labels_, self.mixture_ = people, mixture or ALONE
-        self.mixture_scores_: dict[Weights, float] = {}
-        codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
-        self.model_ = model if self.model is not None else model.set_params(exact_codes=True, callback=None)
-        self._set_comparison()  # sets `_comparison`, what of images is compared and how
-        self.reconstructions_ = (codes @ model.components_).astype(data.dtype, copy=False)
-        residuals = data - self.reconstructions_
-        self.scale_ = float(cleaning.noise_scale(residuals[~missing])) if not missing.all() else 0.0
-        # the limit of cleaning: standard deviations of the noise that a pixel may be away from the model
-        self.outliers_ = OUTLIERS_UNSURE if self.outliers == "auto" else float(self.outliers)
-        self.outliers_scores_: dict[float, float] = {}
-        if self.outliers == "auto" and choosing.can_choose(people):
-            rows = choosing.rows_to_choose_by(people)[0]  # without who is on them, which `labels_` has
-            self.outliers_scores_ = self._limit_scores(data, missing, OUTLIERS, rows)
-            self.outliers_ = max(self.outliers_scores_, key=self.outliers_scores_.__getitem__)  # first of equals
-        limit = cleaning.pull_limit(self.outliers_, self.scale_)
-        self.corrupted_ = missing | (np.abs(residuals) > cleaning.corruption_limit(self.scale_, self.white_))
-        self.cleaned_ = cleaning.winsorise(data, self.reconstructions_, limit, missing)
-        if self.rule == "auto" and mixture is None and choosing.can_choose(people):
-            rows, few = choosing.rows_to_choose_by(people)  # `few` says who is on them
-            self.mixture_scores_ = choosing.mixture_scores(self.cleaned_[rows], few)
-            self.mixture_ = max(self.mixture_scores_, key=self.mixture_scores_.__getitem__)
-        # If outliers are 0, cleaned images are the model's reconstructions, whose codes need not be computed again.
-        features = self._comparison.features(self.cleaned_, codes if self.outliers_ == 0 else None)
-        self.classifier_ = self._comparison.classifier(self.mixture_).fit(features, people)
-
-    def _set_comparison(self) -> None:
-        """Set what depends on the fitted model: what finds codes, what the rule compares, components of unit norm."""
-        self._encoder = self.model_ if self.model is not None else copy(self.model_).set_params(exact_codes=False)
-        self._comparison = Comparison(self.rule, self.model_, self.image_shape)
-        self.components_ = self._comparison.components
-
-    def _fit_classifier(self) -> None:
-        """Fit the classifier to the cleaned images of everybody."""
-        classifier = self._comparison.classifier(self.mixture_)
-        self.classifier_ = classifier.fit(self._comparison.features(self.cleaned_), self.labels_)
-
-    def _limit_scores(
-        self, data: Array, missing: Mask, limits: tuple[float, ...], rows: Labels | slice = slice(None)
-    ) -> dict[float, float]:
-        """Return for each of the `limits` of cleaning how probable the right person is on left-out images `rows`."""
-        people = np.unique(self.labels_[rows], return_inverse=True)[1]  # who is on them, numbered without gaps
-        pulled = {outliers: cleaning.pull_limit(outliers, self.scale_) for outliers in limits}
-        images = data[rows], self.reconstructions_[rows], missing[rows]
-        # `_comparison` has the features of images and the classifier that the rule compares by
-        return choosing.limit_scores(self._comparison, *images, people, pulled)
-
-    @one_blas_thread()
-    def _choose_missing(self, data: Array, given: Mask, people: Labels, step: Progress) -> tuple[str, dict[str, float]]:
-        """Return the search for missing pixels to use, and with "auto" how probable the right person is by each.
-
-        `given` marks pixels that the caller calls missing. `people` (n_images,) are positions in ``classes_``.
-        """
-        if not cleaning.takes_weights(self.model):
-            if self.missing not in (choices.FACE_MISSING_AUTO, "none"):
-                raise ParameterError(
-                    f"missing must be 'auto' or 'none' with {shown(self.model)}, which takes no weights; got "
-                    f"{self.missing!r}"
-                )
-            return "none", {}
+    def _choose_missing(
+        self, data: Array, given: Mask, rows: Labels, people: Labels | None, step: Progress
+    ) -> tuple[str, dict[str, float]]:
+        """Return the search for missing pixels, and how probable the right `people` of `rows` are by each."""
         if self.missing != choices.FACE_MISSING_AUTO:
             return self.missing, {}
         # With searches that find hardly anything, scores would differ by chance only.
         masks = {choice: self._find_missing(data, given, choice) for choice in (*MISSING, "none")}
         seen = [choice for choice in MISSING if NOTICED <= masks[choice].mean() <= MOST_FOUND]
-        if not seen or not choosing.can_choose(people):
+        if not seen or people is None:
             noticed_too_much = masks[choices.FACE_MISSING_DEFAULT].mean() > MOST_FOUND
             return "none" if noticed_too_much else choices.FACE_MISSING_DEFAULT, {}
-        rows, _ = choosing.rows_to_choose_by(people)
+        # Each search is judged at its best limit of cleaning, with which it would be used.
+        limits = OUTLIERS if self.outliers == "auto" else (float(self.outliers),)
         scores = {}
         for number, choice in enumerate([*seen, "none"]):
             step("choosing missing pixels", number, len(seen) + 1)
-            missing = (masks[choice] | given)[rows]
-            part = self._fitted_part(data[rows], missing, people[rows], {"missing": choice}, ALONE)
-            # The scores of each limit of cleaning; if the limit was given, only its score, found here. Each
-            # search is judged at its best limit, with which it would be used.
-            found = part.outliers_scores_ or part._limit_scores(data[rows], missing, (part.outliers_,))
-            scores[choice] = max(found.values())
+            images, missing = data[rows], (masks[choice] | given)[rows]
+            drawn, scale = of_images.fitted_to(self._new_model(images.shape, CHOOSING_ITERATIONS), images, missing)
+            scores[choice] = max(by_distance.limit_scores(images, drawn, missing, people, scale, limits).values())
         step("choosing missing pixels", len(scores), len(scores))
         return max(scores, key=scores.__getitem__), scores
 
-    @one_blas_thread()
-    def _left_out(self, data: Array, missing: Mask, step: Progress) -> calibration.LeftOut:
-        """Judge left-out training images by recognizers that saw neither them nor the people who play unknown.
+    def _find_missing(self, data: Array, given: Mask, missing: str) -> Mask:
+        """Return the pixels that the search `missing`, such as "blocks", finds where the mask `given` is false."""
+        values = self.white_, self.brightest_, self.background_
+        return of_images.found_in_rows(of_images.hidden(data, given), self.image_shape, missing, *values)
 
-        In each fold, `unknown` are the images of people who are left out, and `known` left-out images of the others.
-        """
-        people, found = self.labels_, []
-        chosen: dict[str, Any] = {"outliers": self.outliers_, "missing": self.missing_}
-        grain = self._grain(np.where(missing, self.reconstructions_, data))  # noise by finest detail, of all pixels
-        pixels = self.threshold_pixels_ = np.arange(data.shape[1])
+    def _new_classifier(self) -> Mixture | RobustResidual:
+        """Return what finds distances, unfitted."""
+        return RobustResidual(self.image_shape) if self.rule == "occluded" else Mixture(self.mixture_)
+
+    def _fit_classifier(self) -> None:
+        """Set what depends on the fitted model, and learn the cleaned images of everybody."""
+        self._encoder = copy(self.model_).set_params(exact_codes=False)
+        self._fitted_shape = self.image_shape
+        norms = np.linalg.norm(self.model_.components_, axis=1, keepdims=True)
+        self.components_ = self.model_.components_ / np.where(norms > 0, norms, 1)  # zeros stay zeros
+        self.classifier_ = self._new_classifier().fit(self.cleaned_, self.labels_)
+
+    def _judge_left_out(self, data: Array, missing: Mask, different: Labels, step: Progress) -> LeftOut:
+        """Judge the `different` images by what is learnt without them, and without the people who play unknown."""
+        data, missing, people = data[different], missing[different], self.labels_[different]
+        drawn = self.reconstructions_[different]
+        grain = of_images.grain(np.where(missing, drawn, data), self.image_shape) / self.white_  # of all pixels
+        pixels = np.arange(data.shape[1])
         # A grid of pixels saves time, but noise (`scale_`) cancels out less over few: the threshold would be too high.
         grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
         if grid and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
-            pixels = self.threshold_pixels_ = calibration.pixel_grid(self.image_shape, data.shape[1])
-        data, missing = data[:, pixels], missing[:, pixels]
-        folds = list(calibration.people_folds(people))
+            pixels = by_distance.pixel_grid(self.image_shape, data.shape[1])
+        self.threshold_pixels_ = pixels
+        data, missing, found = data[:, pixels], missing[:, pixels], []
+        folds = list(by_distance.people_folds(people))
         for number, (unknown, known) in enumerate(folds):
             step("setting the threshold", number, len(folds))
             rest = np.delete(np.arange(len(data)), np.concatenate([unknown, known]))
-            if len(np.unique(people[rest])) < 2:  # a relative distance needs somebody else
+            others, who = np.unique(people[rest], return_inverse=True)
+            if len(others) < 2:  # a relative distance needs somebody else
                 continue
-            part = self._fitted_part(data[rest], missing[rest], people[rest], chosen, self.mixture_)
-            if self.rule == "occluded":  # parts do not know the shape of images
-                part.classifier_ = RobustResidual(self.image_shape).fit(part.cleaned_, part.labels_)
+            model = self._new_model((len(rest), len(pixels)), CHOOSING_ITERATIONS)
+            drawn, scale = of_images.fitted_to(model, data[rest], missing[rest])
+            cleaned = of_images.winsorise(data[rest], drawn, self.outliers_, scale, missing[rest])
+            classifier = self._new_classifier().fit(cleaned, who)
             # Of many images of unknown people, every second, third, ... is tested.
-            new = np.concatenate([unknown[:: max(1, -(-len(unknown) // calibration.MOST_TESTED))], known])
-            parts = part._decompose(data[new], missing[new])  # what the part makes of images that it has not seen
-            distances = relative_distance(part._distances(data[new], missing[new], parts))
+            new = np.concatenate([unknown[:: max(1, -(-len(unknown) // by_distance.MOST_TESTED))], known])
+            images, hidden = data[new], missing[new]
+            parts = of_images.decomposed(model, images, hidden, scale, self.outliers_, self.white_, None)
+            relative = by_distance.relative_distance(_distances(classifier, images, hidden, parts))
+            unlike = of_images.unlikeness_of(
+                images, hidden, parts.reconstructions, grain[new], self.white_, self.image_shape, pixels
+            )
             noise, share = np.hstack([parts.noise, grain[new]]), parts.corrupted.mean(axis=1)
-            images = data[new], missing[new], parts.reconstructions  # for unlikeness, and the share unexplained
-            unlike = likeness.unlikeness_of(self.image_shape, self.white_, *images, grain[new], pixels)
-            found.append(calibration.LeftOut(people[new], np.isin(new, unknown), distances, noise, *unlike, share))
+            found.append(LeftOut(people[new], np.isin(new, unknown), relative, noise, *unlike, share))
         step("setting the threshold", len(folds), len(folds))
-        if not found:  # the same fields, of no images
-            return calibration.LeftOut(people[:0], np.zeros(0, bool), data[:0, 0], np.zeros((0, 4)), *np.zeros((3, 0)))
-        return calibration.LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
-
-    def _fitted_part(
-        self, data: Array, missing: Mask, people: Labels, parameters: dict[str, Any], mixture: Weights
-    ) -> FaceRecognizer:
-        """Return a recognizer with these parameters, fitted without a threshold to some images of some people.
-
-        The images may have fewer pixels than those of this recognizer. What depends on all images, such as the value of
-        white, is taken over from it. `parameters` replace its own, and the `mixture` of distances is not chosen.
-        """
-        part = clone(self).set_params(image_shape=None, **parameters)
-        present, numbers = np.unique(people, return_inverse=True)
-        part.classes_, part.missing_ = self.classes_[present], part.missing  # names the search that found `missing`
-        for name in ("brightest_", "white_", "background_", "n_features_in_"):
-            setattr(part, name, getattr(self, name))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # few iterations are enough to choose
-            part._learn(data, missing, numbers, part._model(data.shape, CHOOSING_ITERATIONS), mixture)
-        return part
+        if not found:
+            return by_distance.NOBODY
+        return LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
     def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
         """Learn further people, or further images of known people, without training again.
@@ -436,15 +400,17 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
         FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
-        input_checks.check_labels(y, data)
+        of_images.check_labels(y, data)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
-        input_checks.check_like_labels(labels, self.classes_)
-        input_checks.warn_of_empty(data, missing, labels)
+        first = self.classes_.tolist()[0]
+        if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
+            raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
+        of_images.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
-        unlike, _ = self._unlikeness(data, missing, parts)  # how unlike the training images each is
-        limits = dict(zip(self.classes_, self.unlike_, strict=True))  # of unlikeness, by person
-        limits |= likeness.limits_of_added(limits, labels, unlike, self.faceless_)  # `faceless_` is their least
+        unlike, _ = self._unlikeness(data, missing, parts)
+        limits = dict(zip(self.classes_, self.unlike_, strict=True))
+        limits |= by_distance.limits_of_added(limits, labels, unlike, self.faceless_)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
@@ -467,8 +433,43 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             In the order of ``classes_``; comparable within a row.
         """
         data, missing = self._check_new(X, mask)
-        cleans = self.rule in CLEANING or bool(missing.any())  # other rules compare probes as they are
+        cleans = self.rule != "occluded"
         return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
+
+    def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
+        distances = self.distances(X, mask)  # raises if there are no people yet
+        return np.asarray(self.classes_[distances.argmin(axis=1)])
+
+    def decision_function(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Return how near each person is to each image, for scorers such as "top_k_accuracy".
+
+        Parameters
+        ----------
+        X, mask : array-like [shape=(n_samples, n_pixels)]
+            As for :meth:`distances`.
+
+        Returns
+        -------
+        ndarray [shape=(n_samples, n_people), or (n_samples,) with two people]
+            Distances over the harmonic mean of those from all people, times -1, so that the nearest person has the
+            largest number and rows can be compared. With two people, as scikit-learn has it, the number of the second
+            one minus that of the first.
+        """
+        near = -relative_distances(self.distances(X, mask))
+        return near[:, 1] - near[:, 0] if near.shape[1] == 2 else near
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, mask: ArrayLike | None = None
+    ) -> float:
+        """Return the share of images on which the nearest person is that of `y`; see :meth:`distances`."""
+        shape: tuple[int, ...] = getattr(sample_weight, "shape", ())
+        if len(shape) > 1:
+            raise ParameterError(
+                f"sample_weight must have a weight for each image; got an array of shape {shape}; if it is a mask of "
+                "pixels, write mask= before it"
+            )
+        return float(accuracy_score(y, self.predict(X, mask), sample_weight=sample_weight))
 
     def identify(
         self, X: ArrayLike, mask: ArrayLike | None = None, *, threshold: float | None = None, top: int = 1
@@ -494,25 +495,32 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
             If there is no threshold, because the recogniser was fitted with ``calibrate=False``.
         """
         data, missing = self._check_new(X, mask)
-        input_checks.check_calibrated(self.threshold_ if threshold is None else threshold)
         limit = self.threshold_ if threshold is None else check_number(threshold, "threshold", 0)
+        if math.isnan(limit):
+            raise ParameterError(
+                "threshold must be given for a recogniser that was fitted with calibrate=False; got none"
+            )
         top = min(check_count(top, "top"), len(self.classes_))
-        return self._identities(data, missing, self._decompose(data, missing), limit, top, rates_hold=threshold is None)
-
-    def _identities(
-        self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int = 1, rates_hold: bool = True
-    ) -> list[Identity]:
-        """Return who is on images, of which `_decompose` made `parts`, with names up to the distance `limit`."""
-        alike = calibration.holds(self.noise_, parts.noise)  # which images are as noisy as those of training, or None
-        measures = Measures(
-            relative_distances(self._distances(data, missing, parts)),  # over the harmonic mean of those from all
-            parts.corrupted.mean(axis=1),  # the share of pixels that are judged corrupted
-            *self._unlikeness(data, missing, parts),  # how unlike the training images; share that is unexplained
-            input_checks.empty_images(data, missing),  # the numbers of images that show nothing
-            None if alike is None else alike & rates_hold,  # whether error rates hold: not with a caller's limit
-        )
-        limits = Limits(limit, self.unlike_, self.faceless_, self.unexplained_)  # beyond the last two: no face, noise
-        return identities(self.classes_, measures, limits, top)  # each with the `top` nearest people
+        parts = self._decompose(data, missing)
+        relative = relative_distances(self._distances(data, missing, parts))
+        unlikeness, unexplained = self._unlikeness(data, missing, parts)
+        as_noisy = by_distance.as_noisy(self.noise_, parts.noise)
+        shares, nothing = parts.corrupted.mean(axis=1), unexplained > self.unexplained_
+        nothing[of_images.empty_images(data, missing)] = True
+        found = []
+        for row, nearest in enumerate(np.argsort(relative, axis=1, kind="stable")[:, :top]):
+            ranking = tuple(zip(self.classes_[nearest].tolist(), relative[row, nearest].tolist(), strict=True))
+            person, distance = ranking[0]
+            allowed = self.unlike_[nearest[0]]  # NaN, an unlikeness that is not known, is beyond no limit
+            reason = "unknown" if unlikeness[row] > allowed or distance > limit else None
+            if nothing[row] or unlikeness[row] > max(allowed, self.faceless_):
+                reason = "unlike"
+            calibrated = None if as_noisy is None else bool(as_noisy[row]) and threshold is None
+            numbers = (float(value) for value in (unlikeness[row], allowed, unexplained[row]))
+            coarse = [value if math.isfinite(value) else None for value in numbers]
+            named, share = person if reason is None else None, float(shares[row])
+            found.append(Identity(named, person, distance, limit, share, calibrated, ranking, reason, *coarse))
+        return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
         """Return what the recognizer makes of images before it compares them with the gallery.
@@ -528,69 +536,103 @@ class FaceRecognizer(SaveableEstimator, NearestPerson, BaseEstimator):
     def _check_new(self, X: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Mask]:
         """Return new images, and the mask of missing pixels: those of `mask`, and those that the search finds."""
         check_is_fitted(self)
-        input_checks.check_same_shape(self.image_shape, self._comparison.image_shape)  # must stay that of fit
-        input_checks.check_images(X, self.image_shape)
-        data, given = self._masked(validate_data(self, X, reset=False, **FLOATS), mask)
-        input_checks.check_scale(data, self.white_)
-        return data, given | self._find_missing(data, given, missing=self.missing_)
-
-    def _masked(self, data: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
-        """Return checked images with 0 under the mask that the caller gave, and this mask in their shape.
-
-        Whatever lies under the mask, even NaN, is gone before anything is checked or measured.
-        """
-        if mask is not None and not cleaning.takes_weights(self.model):
-            raise ParameterError(f"mask must be None with {shown(self.model)}, which takes no weights; got a mask")
-        given = input_checks.checked_mask(mask, data.shape)
-        data = cleaning.hidden(data, given, 0)
-        input_checks.check_values(data)
-        return data, given
-
-    def _find_missing(self, data: Array, given: Mask, missing: str) -> Mask:
-        """Return the pixels that the search `missing`, such as "blocks", finds where the mask `given` is false."""
-        values = self.white_, self.brightest_, self.background_  # white, the largest training pixel, an even background
-        return cleaning.found_in_rows(cleaning.hidden(data, given), self.image_shape, missing, *values)
+        now, then = (None if shape is None else tuple(shape) for shape in (self.image_shape, self._fitted_shape))
+        if now != then:
+            raise ParameterError(f"image_shape must stay that of fit, {then}; got {now}; set it back, or fit again")
+        of_images.check_images(X, self.image_shape)
+        data, given = of_images.masked(validate_data(self, X, reset=False, **FLOATS), mask)
+        of_images.check_scale(data, self.white_)
+        return data, given | self._find_missing(data, given, self.missing_)
 
     @one_blas_thread()
     def _decompose(self, data: Array, missing: Mask) -> Decomposition:
-        """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image.
-
-        `data` and `missing` are (n_images, n_pixels). `_encoder` is the model, in the form that finds codes.
-        """
+        """Reconstruct new images, clean them, find corrupted pixels, and measure the noise of each image."""
         known = self.scale_, self.outliers_, self.white_
-        return cleaning.decomposed(self._encoder, data, missing, *known, self.image_shape)
-
-    def _grain(self, data: Array) -> Array:
-        """Return the noise of images by their finest detail, over white: (n_images, 1), or (n_images, 0) if unknown."""
-        return cleaning.grain_of_rows(data, self.image_shape) / self.white_
+        return of_images.decomposed(self._encoder, data, missing, *known, self.image_shape)
 
     def _unlikeness(self, data: Array, missing: Mask, parts: Decomposition) -> tuple[Array, Array]:
-        """Return how unlike the training images decomposed images are, and the share unexplained; both (n_images,)."""
-        images = data, missing, parts.reconstructions
-        return likeness.unlikeness_of(self.image_shape, self.white_, *images, parts.grain)
+        """Return how unlike the training images images are, and the share of them that is unexplained."""
+        detail = parts.noise[:, 3:]
+        return of_images.unlikeness_of(data, missing, parts.reconstructions, detail, self.white_, self.image_shape)
 
     @one_blas_thread()
     def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
-        """Return the distances (n_images, n_people) of new images; without `parts` they are not cleaned.
-
-        Rules in CLEANING compare images with outliers pulled to the model, ``parts.cleaned``. The others compare images
-        as they are, but for missing pixels. `_comparison` turns images into what the rule compares, such as codes.
-        """
-        if isinstance(self.classifier_, RobustResidual):  # probes as they are: it finds what is covered
-            return self.classifier_.distances(data, missing)
-        if parts is not None:
-            data = parts.cleaned if self.rule in CLEANING else np.where(missing, parts.reconstructions, data)
-        return self.classifier_.distances(self._comparison.features(data))
+        """Return the distances (n_images, n_people) of new images."""
+        return _distances(self.classifier_, data, missing, parts)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed; the reader of model files calls this method."""
-        input_checks.check_parameters(self.get_params(deep=False))
+        check_choice(self.rule, "rule", choices.FACE_RULES)
+        check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
+        check_count(self.n_components, "n_components")
+        check_flag(self.thorough, "thorough")
+        check_flag(self.calibrate, "calibrate")
+        check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
+        given: Any = self.outliers
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if not (given >= 0 if number else given == "auto"):
+            raise ParameterError(f"outliers must be 'auto' or a number >= 0; got {shown(self.outliers)}")
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape)
+        elif self.missing == "blocks":
+            raise ParameterError(
+                "image_shape must be given with missing='blocks', which are squares of pixels; got None"
+            )
 
     def _check_state(self) -> None:
         """Check the fields read from a file (ValueError if they disagree), and compute what is not stored."""
         self._check_parameters()
-        input_checks.check_fitted(self)
-        self.n_features_in_ = self.cleaned_.shape[1]
+        n_images, n_pixels = check_saved(self.cleaned_, "cleaned_", (None, None), low=0)
+        if self.image_shape is None or math.prod(self.image_shape) != n_pixels:
+            raise ValueError(f"image_shape must be that of images of {n_pixels} pixels")
+        names = check_texts(self.classes_.tolist(), "classes_")
+        # NumPy takes 4 bytes a character; a small file could ask for a huge array by one long name among many
+        if not all(a < b for a, b in pairwise(names)) or 4 * len(names) * max(map(len, names)) > MAX_NAMES:
+            raise ValueError("classes_ must be sorted names of usual length")
+        self.classes_ = np.array(names)
+        check_saved(self.labels_, "labels_", (n_images,), "int64", low=0, high=len(names) - 1)
+        if len(np.unique(self.labels_)) != len(names):
+            raise ValueError("labels_ must have all of classes_")
+        check_is_fitted(check_type(self.model_, "model_", NMF))
+        if self.model_.n_features_in_ != n_pixels:
+            raise ValueError("model_ must be of the pixels of the images")
+        check_choice(self.missing_, "missing_", choices.FACE_MISSING)
+        check_type(self.mixture_, "mixture_", Weights)
+        for name, weight in self.mixture_._asdict().items():
+            check_number(weight, name, 0, 1)
+        if not math.isclose(sum(self.mixture_), 1, abs_tol=1e-6):
+            raise ValueError("mixture_ must be weights whose sum is 1")
+        for name in ("scale_", "white_", "brightest_", *RATES, *LIMITS):
+            value = getattr(self, name)
+            if not ((name in RATES and math.isnan(value)) or (name in LIMITS and value == math.inf)):
+                check_number(value, name)
+        check_saved(self.unlike_, "unlike_", (len(names),), "float64", low=0, finite=False)
+        check_saved(self.rate_intervals_, "rate_intervals_", (2, 2), "float64", low=0, high=1)
+        if self.noise_ is not None and check_saved(self.noise_, "noise_", (2, None))[1] not in (3, 4):
+            # the fourth measure, of the finest detail, is known for images of 3 × 3 pixels and more
+            raise ValueError(f"noise_ must have 3 or 4 columns; got {self.noise_.shape[1]}")
+        self.n_features_in_ = n_pixels
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
-        self._set_comparison()
         self._fit_classifier()
+
+
+def _distances(classifier: Mixture | RobustResidual, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
+    """Return the distances (n_images, n_people) of new images: of cleaned ones, unless covered pixels are found."""
+    if isinstance(classifier, RobustResidual):
+        return classifier.distances(data, missing)
+    assert parts is not None
+    return classifier.distances(parts.cleaned)
+
+
+def warn_of_few(n_people: int, unknown_rate: float) -> None:
+    """Warn if people are so few that nothing shows how unknown people differ."""
+    if n_people > 2:
+        return
+    warnings.warn(
+        "y has one person, so that identify will name nobody; train three people or more, or give identify a threshold"
+        if n_people == 1
+        else f"y has two people, who do not show how unknown people differ: the threshold rejects {unknown_rate:.0%} "
+        "of the images of these two, and most unknown people may pass; train three people or more",
+        UserWarning,
+        stacklevel=3,
+    )

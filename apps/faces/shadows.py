@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
 
-from .input_checks import check_images
+from .images import check_images
 from .reading import open_faces
 from .settings import FaceReading, ShadowRemoval
 
@@ -29,34 +28,6 @@ Array = NDArray[Any]
 MOST_SHOWN = 10  # images of the picture
 BRIGHT = 0.95  # quantile of an image's pixels
 CHANGED = 25.5  # grey levels, a tenth of white
-
-
-@dataclass(frozen=True)
-class ShadowRemovalReport(Report):
-    """What :func:`unshadow` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `changed` is the mean share of the pixels that changed by more than a tenth of white. `dark` counts the images that
-    lie mostly in shadow: their light counted as the outlier, and they lost half of it or more.
-    """
-
-    images: int
-    people: int
-    changed: float
-    dark: int
-
-    def _figures(self) -> dict[str, Any]:
-        return super()._figures() | {"changed": round(self.changed, 4), "files": self.outputs}
-
-    def summary(self) -> str:
-        """Return how many images were changed, and by how much."""
-        people = f"{self.people} people" if self.people > 1 else "one person"
-        lines = [
-            f"{self.images} images of {people}; {self.changed:.1%} of the pixels changed by more than a tenth of white",
-            f"wrote {len(self.outputs)} files, {self.outputs[0]} the first",
-        ]
-        if self.dark:
-            lines.insert(1, f"{self.dark} of them lie mostly in shadow and come out dark")
-        return "\n".join(lines + [f"left out: {sentence}" for sentence in self.skipped])
 
 
 def remove_shadows(
@@ -120,7 +91,7 @@ def unshadow(
     reading: FaceReading = FaceReading(),
     force: bool = False,
     progress: Steps | None = None,
-) -> ShadowRemovalReport:
+) -> Report:
     """Remove shadows and highlights from images of people under changing light, person by person.
 
     Parameters
@@ -142,8 +113,10 @@ def unshadow(
 
     Returns
     -------
-    ShadowRemovalReport
-        People with no more images than dimensions are left out.
+    Report
+        Its figures are ``images``, ``people``, ``changed`` (mean share of the pixels that changed by more than a tenth
+        of white), and ``dark`` (number of images that lie mostly in shadow: their light counted as the outlier, and
+        they lost half of it or more). People with no more images than dimensions are left out.
 
     Raises
     ------
@@ -184,11 +157,13 @@ def unshadow(
     write_image(sheet, tiled([list(grey_pictures(panel, shape)) for panel in panels]), force=force)
     # An image that lost half of the brightness of its lit pixels counts as dark.
     before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
-    return ShadowRemovalReport(
-        images=len(X),
-        people=len(people),
-        changed=float((np.abs(found - X) > CHANGED).mean()),
-        dark=int((after < before / 2).sum()),
+    changed, dark = float((np.abs(found - X) > CHANGED).mean()), int((after < before / 2).sum())
+    who = f"{len(people)} people" if len(people) > 1 else "one person"
+    lines = [f"{len(X)} images of {who}; {changed:.1%} of the pixels changed by more than a tenth of white"]
+    lines += [f"{dark} of them lie mostly in shadow and come out dark"] * (dark > 0)
+    return Report(
+        figures={"images": len(X), "people": len(people), "changed": changed, "dark": dark},
+        lines=lines,
         inputs=[str(source)],
         outputs=[str(path) for path in (*images, sheet)],
         skipped=skipped,
@@ -196,10 +171,7 @@ def unshadow(
 
 
 def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped: list[str]) -> NDArray[np.integer]:
-    """Return the labels of people with more images than dimensions; append a sentence about each other to `skipped`.
-
-    The label 0 is that of images without names; others are positions among the names, if there are any, from 1.
-    """
+    """Return the labels of people with more images than dimensions; append a sentence about each other to `skipped`."""
     people, counts = np.unique(faces.labels, return_counts=True)
     for label, count in zip(people[counts <= n_components], counts[counts <= n_components], strict=True):
         who = f"{faces.names[label - 1]}: " if label and faces.names else ""
@@ -215,10 +187,7 @@ def _enough_images(faces: Faces, n_components: int, source: str | Path, skipped:
 
 
 def _outputs(out: Path, faces: Faces, rows: NDArray[np.intp]) -> list[Path]:
-    """Return the path of a PNG file in `out` for each image in `rows`, after its file; suffixes keep names apart.
-
-    ``a.png`` becomes ``a_unshadowed.png``, or, if two files differ in their suffix only, ``a.png_unshadowed.png``.
-    """
+    """Return the path of a PNG file in `out` for each image in `rows`, after its file; suffixes keep names apart."""
     names = [faces.files[row] if faces.files else f"{row:04d}" for row in rows]
     stems = [Path(name).with_suffix("") for name in names]
     if len(set(stems)) < len(stems):

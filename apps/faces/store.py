@@ -8,20 +8,20 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import NMF, choices
+from visionnmf import choices
 from visionnmf._checks import check_flag, shown
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 from visionnmf.models.model_files import find_class
 
-from .mixture import Weights
+from .distances import Weights
 from .reading import ProbeFaces, Source, read_probe
 from .recognizer import FaceRecognizer
 
 
 @dataclass(frozen=True)
 class FaceModel:
-    """A recogniser that was fitted with names as labels, the default model and an image shape.
+    """A recogniser that was fitted with names as labels and an image shape.
 
     `detect` says whether the faces were cut out of photographs.
     """
@@ -68,7 +68,7 @@ def _check(state: Any) -> FaceModel:
 
 FILE = ModelFile(
     "faces",
-    version=14,
+    version=15,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",
@@ -78,10 +78,11 @@ FILE = ModelFile(
 
 
 def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
-    """Write a recogniser that was fitted with names as labels, the default model, and an image shape.
+    """Write a recogniser that was fitted with names as labels and an image shape.
 
-    The file holds what new images need. It does not hold ``reconstructions_``, ``corrupted_``, ``threshold_pixels_``
-    and ``feature_names_in_``, which :func:`load` therefore cannot restore, nor the scores of what was chosen.
+    The file holds what new images need. It does not hold ``reconstructions_``, ``corrupted_``, ``copies_``,
+    ``threshold_pixels_`` and ``feature_names_in_``, which :func:`load` therefore cannot restore, nor the scores of what
+    was chosen.
 
     Parameters
     ----------
@@ -94,8 +95,7 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
     Raises
     ------
     ParameterError
-        If the labels are not texts, there is no image_shape, or the model is not an :class:`~visionnmf.NMF`. Integer
-        labels become texts by ``y.astype(str)`` before fit.
+        If the labels are not texts, which ``y.astype(str)`` makes of them before fit, or there is no image_shape.
     OutputExistsError
         If `path` exists and `force` is false.
     MediaError
@@ -122,8 +122,6 @@ def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = F
         )
     if recognizer.image_shape is None:
         raise ParameterError("recognizer must have an image_shape to be saved; got None; give the height and width")
-    if type(recognizer.model_) is not NMF:
-        raise ParameterError(f"recognizer must have an NMF as its model to be saved; got {shown(recognizer.model_)}")
     FILE.save({"recognizer": recognizer, "detect": model.detect}, path, force=force)
 
 
@@ -137,8 +135,8 @@ def load(path: str | Path) -> FaceModel:
     Returns
     -------
     FaceModel
-        Its recogniser judges images as before. It has no ``reconstructions_``, ``corrupted_``, ``threshold_pixels_``
-        and ``feature_names_in_``, and its ``missing_scores_``, ``outliers_scores_`` and ``mixture_scores_`` are empty.
+        Its recogniser judges images as before. It has no ``reconstructions_``, ``corrupted_``, ``copies_``,
+        ``threshold_pixels_`` and ``feature_names_in_``, and the scores of what was chosen are empty.
 
     Raises
     ------

@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,68 +22,59 @@ from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, together, write_image
 from visionnmf.io.inputs import check_is_path
 
-from .calibration import CONFIDENCE, UNKNOWN_LEAST
+from .distances import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .input_checks import EMPTY, FEW, SHARED, empty_images, shared_images
+from .images import COPIES, EMPTY, SHARED, empty_images, shared_images
 from .reading import as_rows, open_faces
-from .recognizer import FaceRecognizer
+from .recognizer import FEW, FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 
 MOST_SHOWN = 20  # images of a residual picture
 
 
-@dataclass(frozen=True)
-class FaceTrainingReport(Report):
-    """What :func:`train` learned from `images`, a number; with the attributes of :class:`.Report`."""
+def _figures(recognizer: FaceRecognizer, images: int) -> dict[str, Any]:
+    """Return the figures of the report of `train`."""
+    return {
+        "people": recognizer.classes_.tolist(),
+        "images": images,
+        # of the training images, and, as for new images, of images that were left out
+        "corrupted": recognizer.corrupted_.mean(),
+        "corrupted_rate": recognizer.corrupted_rate_,
+        # how missing pixels are searched for, and how probable the right people are on left-out images by each
+        "missing": recognizer.missing_,
+        "missing_scores": recognizer.missing_scores_,
+        "threshold": recognizer.threshold_,
+        "false_acceptance_rate": recognizer.false_acceptance_rate_,
+        "false_acceptance_interval": recognizer.rate_intervals_[0],
+        "false_rejection_rate": recognizer.false_rejection_rate_,
+        "false_rejection_interval": recognizer.rate_intervals_[1],
+    }
 
-    model: FaceModel
-    images: int
 
-    def _figures(self) -> dict[str, Any]:
-        """Return for JSON what was learned: people, shares of pixels and images, the threshold and its error rates."""
-        recognizer = self.model.recognizer
-        return {
-            "people": recognizer.classes_.tolist(),
-            "images": self.images,
-            # of the training images, and, as for new images, of images that were left out
-            "corrupted": round(float(recognizer.corrupted_.mean()), 4),
-            "corrupted_rate": _rounded(recognizer.corrupted_rate_),
-            # how missing pixels are searched for, and how probable the right people are on left-out images by each
-            "missing": recognizer.missing_,
-            "missing_scores": {choice: round(score, 4) for choice, score in recognizer.missing_scores_.items()},
-            "threshold": round(recognizer.threshold_, 4),
-            "false_acceptance_rate": _rounded(recognizer.false_acceptance_rate_),
-            "false_acceptance_interval": recognizer.rate_intervals_[0].round(4).tolist(),
-            "false_rejection_rate": _rounded(recognizer.false_rejection_rate_),
-            "false_rejection_interval": recognizer.rate_intervals_[1].round(4).tolist(),
-            "files": self.outputs,
-        }
-
-    def summary(self) -> str:
-        """Return how many people were learned, which pixels count as missing, and the error rates of the threshold."""
-        recognizer = self.model.recognizer
-        height, width = recognizer.image_shape or (0, 0)
-        people = len(recognizer.classes_)
-        left_out = recognizer.corrupted_rate_  # share of corrupted pixels on images that were left out, or NaN
-        lines = [
-            f"{people} {'people' if people > 1 else 'person'}, {self.images} images of {width} x {height}; "
-            f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
-            + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
-        ]
-        if recognizer.missing_scores_:
-            scores = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
-            lines.append(
-                f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {scores}"
-            )
-        return "\n".join([*lines, _threshold_sentence(recognizer), *self._notes_and_outputs()])
+def _lines(recognizer: FaceRecognizer, images: int) -> list[str]:
+    """Return how many people were learned, which pixels count as missing, and the error rates of the threshold."""
+    height, width = recognizer.image_shape or (0, 0)
+    people = len(recognizer.classes_)
+    left_out = recognizer.corrupted_rate_  # share of corrupted pixels on images that were left out, or NaN
+    lines = [
+        f"{people} {'people' if people > 1 else 'person'}, {images} images of {width} x {height}; "
+        f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
+        + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
+    ]
+    if recognizer.missing_scores_:
+        scores = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
+        lines.append(
+            f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {scores}"
+        )
+    return [*lines, _threshold_sentence(recognizer)]
 
 
 def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
-    # Known people are rejected less often than cross-validation says, so only the upper end of the interval is given.
+    # Only the upper end is given of the share of known people: parts of the images recognise them less well than all.
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
     if recognizer.threshold_ == 0:  # the value if nothing could be judged: no distance is that small
         return (
@@ -99,15 +90,10 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     if not math.isnan(rejected):
         known = f"{rejected:.1%} of known people are rejected (at most {rejected_most:.0%})"
     return (
-        f"{threshold}: {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} with {CONFIDENCE:.0%} "
-        f"confidence), {known}. Cross-validation tells this for new images that are as noisy as these; more people "
-        "make it surer"
+        f"{threshold}: of new images taken like these, {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} "
+        f"with {CONFIDENCE:.0%} confidence), {known}; of images of another day, pose or light many more may be. More "
+        "people make it surer"
     )
-
-
-def _rounded(number: float) -> float | None:
-    """Return a rate for JSON, which has no NaN."""
-    return None if math.isnan(number) else round(number, 4)
 
 
 def train(
@@ -119,7 +105,7 @@ def train(
     pictures: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> FaceTrainingReport:
+) -> Report:
     """Learn people from images, and write a model.
 
     Parameters
@@ -142,7 +128,9 @@ def train(
 
     Returns
     -------
-    FaceTrainingReport
+    Report
+        With the ``model``; its figures are ``people``, ``images``, ``threshold``, its error rates and their intervals,
+        and the shares of pixels that were judged corrupted.
 
     Raises
     ------
@@ -177,10 +165,11 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        # the notes name the files of empty and shared images, and the summary speaks of few people
-        for message in (EMPTY, FEW, SHARED):
+        # the notes name the files of copies, empty and shared images, and the summary speaks of few people
+        for message in (COPIES, EMPTY, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
+    notes += _copied_images(faces, recognizer)
     trained = FaceModel(recognizer, reading.detect)
     with together():  # all files get their names together, or none
         if pictures is not None:
@@ -199,7 +188,15 @@ def train(
             f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
             "thorough=True uses all, which takes twice as long"
         )
-    return FaceTrainingReport(trained, len(names), inputs=[str(source)], outputs=outputs, skipped=skipped, notes=notes)
+    return Report(
+        figures=_figures(recognizer, len(names)),
+        lines=_lines(recognizer, len(names)),
+        model=trained,
+        inputs=[str(source)],
+        outputs=outputs,
+        skipped=skipped,
+        notes=notes,
+    )
 
 
 def _empty_images(faces: Faces) -> list[str]:
@@ -223,25 +220,17 @@ def _shared_images(faces: Faces) -> list[str]:
     return [f"{one} and {other} are the same image of two people{more}; remove it from one of them"]
 
 
-@dataclass(frozen=True)
-class AddedPersonReport(Report):
-    """Who was added to a model; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `images` is the number of images that were added, and `people` the number of people that the model knows now.
-    """
-
-    model: FaceModel
-    person: str
-    images: int
-    people: int
-
-    def _figures(self) -> dict[str, Any]:
-        return {"person": self.person, "images": self.images, "people": self.people, "files": self.outputs}
-
-    def summary(self) -> str:
-        """Return who was added."""
-        first = f"{self.person}: {self.images} {'images' if self.images > 1 else 'image'} added, {self.people} people"
-        return "\n".join([first, *self._notes_and_outputs()])
+def _copied_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
+    """Return a sentence if images are copies of others of the same person, which names one of them."""
+    copies = recognizer.copies_
+    if not len(copies):
+        return []
+    first = faces.files[copies[0]] if faces.files else f"image {copies[0]}"
+    more = f", and so are {len(copies) - 1} further images" if len(copies) > 1 else ""
+    return [
+        f"{first} is a copy of another image of the same person{more}; copies count as one image for the threshold and "
+        "its error rates"
+    ]
 
 
 def add_person(
@@ -251,7 +240,7 @@ def add_person(
     out: str | Path,
     *,
     force: bool = False,
-) -> AddedPersonReport:
+) -> Report:
     """Add images of a person, new or known, to a model without training again, and write the new model.
 
     Parameters
@@ -269,7 +258,9 @@ def add_person(
 
     Returns
     -------
-    AddedPersonReport
+    Report
+        With the new ``model``; its figures are ``person``, ``images`` (how many were added) and ``people`` (how many
+        the model knows now).
 
     Raises
     ------
@@ -303,13 +294,19 @@ def add_person(
     if not rows:
         raise MediaError(skipped[0] if skipped else f"{person}: there are no images")
     images = np.concatenate(rows)
-    people = np.repeat(person, len(rows))
+    names = np.repeat(person, len(rows))
     # `add` replaces the arrays of the copy, and does not change those that it shares with the caller's model.
-    recognizer = copy.copy(known.recognizer).add(images, people)
+    recognizer = copy.copy(known.recognizer).add(images, names)
     added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
-    return AddedPersonReport(
-        added, person, len(rows), len(recognizer.classes_), inputs=list(sources), outputs=[str(out)], skipped=skipped,
+    n, people = len(rows), len(recognizer.classes_)
+    return Report(
+        figures={"person": person, "images": n, "people": people},
+        lines=[f"{person}: {n} {'images' if n > 1 else 'image'} added, {people} people"],
+        model=added,
+        inputs=list(map(str, sources)),
+        outputs=[str(out)],
+        skipped=skipped,
         notes=[note],
-    )  # fmt: skip
+    )

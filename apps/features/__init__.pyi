@@ -1,2 +1,2 @@
-from .extraction import FeaturesReport as FeaturesReport, extract_features as extract_features
+from .extraction import extract_features as extract_features
 from .settings import ExtractorFiles as ExtractorFiles

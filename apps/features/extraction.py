@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from visionnmf import choices
@@ -19,35 +18,6 @@ from visionnmf.io import check_outputs, check_parents, expand_images, together
 from .settings import ExtractorFiles
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeaturesReport(Report):
-    """What :func:`extract_features` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    images : int
-        Number of images in the table.
-    features : dict of str to int
-        Number of features for each view.
-    seconds, images_per_second : float
-        Duration and speed, including the learning of dictionaries.
-    """
-
-    images: int
-    features: dict[str, int]
-    seconds: float
-    images_per_second: float
-
-    def summary(self) -> str:
-        """Return the report for a person, in a few lines."""
-        views = ", ".join(f"{view} {count}" for view, count in self.features.items())
-        first = (
-            f"{self.images} images, {sum(self.features.values())} features ({views}), {self.seconds:.1f} s "
-            f"({self.images_per_second:.0f} images/s)"
-        )
-        return "\n".join([first, *(f"  {line}" for line in self._notes_and_outputs())])
-
-
 def extract_features(
     sources: Sequence[str | Path],
     out: str | Path,
@@ -58,7 +28,7 @@ def extract_features(
     verbatim: bool = False,
     force: bool = False,
     progress: Progress | None = None,
-) -> FeaturesReport:
+) -> Report:
     """Extract features from images, and write them as a table.
 
     Parameters
@@ -83,8 +53,10 @@ def extract_features(
 
     Returns
     -------
-    FeaturesReport
-        The report. Images that cannot be read are in `skipped`.
+    Report
+        Its figures are ``images`` (number of images in the table), ``features`` (their number for each view),
+        ``seconds`` and ``images_per_second``, including the learning of dictionaries. Images that cannot be read are in
+        `skipped`.
 
     Raises
     ------
@@ -134,12 +106,14 @@ def extract_features(
         if files.save is not None:
             save_extraction(extraction, files.save, force=force)
     seconds = time.perf_counter() - start
-    return FeaturesReport(
-        images=len(found.X),
-        features={view: columns.stop - columns.start for view, columns in extraction.views_.items()},
-        seconds=seconds,
-        images_per_second=len(found.X) / seconds,
+    n, features = len(found.X), {view: columns.stop - columns.start for view, columns in extraction.views_.items()}
+    views = ", ".join(f"{view} {count}" for view, count in features.items())
+    speed = f"{seconds:.1f} s ({n / seconds:.0f} images/s)"
+    return Report(
+        figures={"images": n, "features": features, "seconds": seconds, "images_per_second": n / seconds},
+        lines=[f"{n} images, {sum(features.values())} features ({views}), {speed}"],
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
+        notes=found.notes,
     )

@@ -5,6 +5,7 @@
 :func:`train`                      histories in, one model file with all users out
 :func:`score`                      a model and logs (or standard input) in, one result for each session out
 :func:`save`, :func:`load`         model files: counts in ``.npz`` with a JSON header, never pickle
+=================================  ===============================================================================
 
 The application is that of Mex-Perera et al., "An improved non-negative matrix factorization method for masquerade
 detection". Their model exactly as published is :class:`visionnmf.apps.evaluate.session_baselines.MexPereraNMF`.

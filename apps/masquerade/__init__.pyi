@@ -9,4 +9,4 @@ from .settings import (
     SessionCutting as SessionCutting,
 )
 from .store import MasqueradeModel as MasqueradeModel, load as load, save as save
-from .training import MasqueradeTrained as MasqueradeTrained, train as train
+from .training import train as train

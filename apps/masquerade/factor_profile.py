@@ -66,8 +66,6 @@ class FactorProfile(Profile):
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session with a weight, and keep it for the next factorisation; the oldest are forgotten."""
-        # The components are those of the first `n_learnt` of `sessions`, so that number falls with each session
-        # forgotten. `bounded` says whether rare commands may be forgotten too.
         self.sessions.append((session.commands, weight))
         super().add(session, weight, bounded=bounded)
         # limits on the number of sessions and of their different commands; the newest session always stays
@@ -77,8 +75,6 @@ class FactorProfile(Profile):
 
     def _forget(self) -> None:
         """Forget rare commands, also in the sessions, and the components; the next factorisation starts again."""
-        # `sessions` has the counts of commands and the weight of each, and `components` a column for each command, some
-        # of which are gone now.
         super()._forget()
         self.sessions = [(Counter({c: n for c, n in s.items() if c in self.commands}), w) for s, w in self.sessions]
         self.components, self.n_learnt = None, 0  # no session has entered the components
@@ -87,8 +83,7 @@ class FactorProfile(Profile):
         """Return the components (r, n_commands) of all sessions, learning those that are new.
 
         A few new sessions continue from the current components for ONLINE_ITERATIONS, otherwise the factorisation
-        starts again. `n_learnt` counts the sessions that the present components know. `_columns` has the column of each
-        command, and `_information` its ``-log(p)``.
+        starts again.
         """
         n_new = len(self.sessions) - self.n_learnt
         if n_new or not self._columns:
@@ -117,8 +112,6 @@ class FactorProfile(Profile):
 
     def _weigh_commands(self) -> Floats:
         """Return ``-log(p)`` for each command, `p` its share of the commands of all sessions, by their weights."""
-        # `_columns` has the place of each command in the result (n_commands,). MIN_DISTANCE keeps commands that no
-        # session holds any more from an infinite value.
         counts = np.zeros(len(self.commands))
         for session, weight in self.sessions:
             for command, count in session.items():
@@ -126,12 +119,7 @@ class FactorProfile(Profile):
         return -np.log(np.maximum(counts, MIN_DISTANCE) / counts.sum())
 
     def _rows(self, sessions: list[Counter[Hashable]]) -> sp.csr_array:
-        """Return rows (n_sessions, n_commands) of counted sessions, without new commands.
-
-        "nmf" gives 1 for each command that occurs, "wang" its share of the session, and "mex-perera" its share of the
-        session's known commands times ``-log(p)``, with `p` the command's share of all training. `_information`
-        (n_commands,) holds ``-log(p)``, and `_columns` the column of each command.
-        """
+        """Return rows (n_sessions, n_commands) of counted sessions, without new commands."""
         # a sparse matrix row by row: where each row ends, and the columns and values of its entries
         ends, columns, values = [0], [], []
         for counts in sessions:
@@ -152,8 +140,6 @@ class FactorProfile(Profile):
 
     def _approximate(self, session: CountedSession) -> tuple[Floats, Floats, float]:
         """Return a session's row and its approximation ``h H``, both (n_commands,), and the sum of the codes `h`."""
-        # `learn` finds the components if there are new sessions. `_zero_weight` is the weight of the commands that the
-        # session does not hold.
         components = self.learn()  # of all sessions so far, (n_components, n_commands)
         row = self._rows([session.commands])
         if not row.nnz:  # all of its commands are new
@@ -163,23 +149,14 @@ class FactorProfile(Profile):
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
         """Return the probability of each command of a session: its share of the approximation, mixed with a floor."""
-        # `_approximate` returns the session's row of counts, its approximation by the components (n_commands,), and the
-        # sum of its codes. The floor makes each of VOCABULARY commands possible, also new ones, which have no column in
-        # the approximation (`_columns`). MIN_DISTANCE prevents a division by 0. `own` is not used here: it is an
-        # argument of :meth:`Profile.probabilities`, which this method replaces.
+        # the floor makes each of VOCABULARY commands possible, also new ones, which have no column
         _, approximation, _ = self._approximate(session)
         share = (1 - FLOOR_SHARE) * approximation / max(approximation.sum(), MIN_DISTANCE)
         floor = FLOOR_SHARE / VOCABULARY
         return {c: (float(share[self._columns[c]]) if c in self._columns else 0.0) + floor for c in session.commands}
 
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return how unusual a session is, and the contribution of each command to that.
-
-        For "nmf" it is the cost of :class:`Profile`. For "wang" it is ``|sum(h) - 1|``, with `h` the codes of the
-        session. For "mex-perera" it is the logarithm of the distance of the session's row from its approximation times
-        ``N + 1``, with `N` the number of new commands. These are distributed by how far each command is from its
-        approximation. `own` is the weight of the session if it is in the profile itself; only "nmf" subtracts it.
-        """
+        """Return how unusual a session is, and the contribution of each command to that, as the module says."""
         if self.method == "nmf":
             return super().cost(session, own)
         row, approximation, sum_of_codes = self._approximate(session)

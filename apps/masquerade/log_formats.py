@@ -31,7 +31,6 @@ from visionnmf.exceptions import MediaError, UnreadableError
 from visionnmf.io import regular_file
 from visionnmf.io.text_lines import Line, check_is_text, file_lines, standard_input
 
-from .command_lines import clean, programs
 from .settings import LogSource
 
 STANDARD_INPUT = "-"
@@ -40,16 +39,8 @@ LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
 COMMAND_KEYS = (
-    "command",
-    "cmd",
-    "commandline",
-    "processcommandline",
-    "comm",
-    "process",
-    "exe",
-    "program",
-    "action",
-    "event",
+    *("command", "cmd", "commandline", "processcommandline", "comm"),
+    *("process", "exe", "program", "action", "event"),
 )
 USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
@@ -63,6 +54,16 @@ _FISH = re.compile(r"- cmd: ")
 _FISH_TIME = re.compile(r"  when: (\d{1,11})\s*$")
 _FISH_ESCAPE = re.compile(r"\\([\\n])")
 _NUMBERED = re.compile(r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+)?(?=\S)")
+
+NAME_CHARACTERS = 128  # kept of the name of a command
+TEXT_CHARACTERS = 200  # of a line that are shown
+
+# Text in quotes. An unclosed quote runs to the end of the line, so that matching takes linear time.
+_QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
+_SEPARATOR = re.compile(r"[|;&(){}]+")
+_ASSIGNMENT = re.compile(r"\w+=")
+_NAMING = frozenset({"for", "select", "case", "function"})  # a name follows, and no program
+_SHELL = frozenset({"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "in", "esac", "!"})
 
 
 class Event(NamedTuple):
@@ -150,11 +151,7 @@ def read_events(
 def _events(
     lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str
 ) -> Iterator[Event | None]:
-    """Yield an event for each program of each line, or with `whole` for each command line.
-
-    `read` returns what a line says, or None if it holds no command. Lines that name no user belong to `user`. A None
-    among the lines means that standard input has nothing new; it is passed on.
-    """
+    """Yield an event for each program of each line, or with `whole` for each command line."""
     number = 0
     for line in lines:
         if line is None:
@@ -179,7 +176,7 @@ def read_logs(
     """Yield the commands of some logs in turn, and None when standard input has nothing new; see :func:`read_events`.
 
     A log that cannot be read, or has no command although it must not be empty, is skipped, and `on_error` gets a
-    sentence. Without `on_error` the error is raised.
+    sentence; without it the error is raised.
     """
     for path in paths:
         empty = not may_be_empty
@@ -214,11 +211,7 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
 
 
 def _format_of(texts: list[str]) -> str:
-    """Guess the format of a log from its first non-empty lines; "plain" if nothing else fits.
-
-    A format needs half of the lines, but bash a quarter only, because times alternate with commands of several lines.
-    Tables are recognised by a column of commands in the header.
-    """
+    """Guess the format of a log from its first non-empty lines; "plain" if nothing else fits."""
     if not texts:
         return "plain"
     tests: dict[str, Callable[[str], object]] = {
@@ -310,17 +303,15 @@ class _FishReader:
     def __call__(self, line: str) -> _Found | None:
         """Keep a command until its time comes."""
         if match := _FISH.match(line):
-            before, self.command = self.command, _FISH_ESCAPE.sub(_unescaped, line[match.end() :])
+            before, self.command = (
+                self.command,
+                _FISH_ESCAPE.sub(lambda found: ";" if found[1] == "n" else "\\", line[match.end() :]),
+            )
             return _Found(before) if before else None
         if (match := _FISH_TIME.match(line)) and self.command:
             command, self.command = self.command, ""
             return _Found(command, time=float(match[1]))
         return None
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    """Return what an escape of fish stands for: a backslash, or the end of a command before the next line."""
-    return ";" if found[1] == "n" else "\\"
 
 
 def _read_numbered(line: str) -> _Found | None:
@@ -330,10 +321,7 @@ def _read_numbered(line: str) -> _Found | None:
 
 
 class _CsvReader:
-    """Reads a table whose header names the columns of commands (required), users and times.
-
-    A repeated header, as between two logs, and lines that are not valid CSV are skipped.
-    """
+    """Reads a table whose header names the columns of commands (required), users and times."""
 
     def __init__(self, name: str) -> None:
         """Begin without a header, which also tells the delimiter; errors call the log `name`."""
@@ -342,11 +330,7 @@ class _CsvReader:
         self.delimiter = ","
 
     def __call__(self, line: str) -> _Found | None:
-        """Read a line: the first one is the header, which sets the positions of the columns; others are a command.
-
-        `command`, `user` and `time` are these positions, None for a column that is missing. `header` has the cells of
-        the first line, and is empty before that was read.
-        """
+        """Read a line: the first one is the header, which sets the positions of the columns; others are a command."""
         if not line.strip():
             return None
         if not self.header:
@@ -423,3 +407,45 @@ def _seconds(value: object) -> float | None:
         except (OverflowError, ValueError):
             return None
     return number if 0 <= number < LATEST_TIME else None
+
+
+# --- the programs that a command line runs ----------------------------------------------------------------------------
+
+
+def clean(name: str) -> str:
+    """Shorten a name, and replace characters that could control a terminal or cannot be encoded."""
+    return _printable(name[:NAME_CHARACTERS])
+
+
+def clean_text(line: str) -> str:
+    """Shorten a line, and replace characters that could control a terminal or cannot be encoded."""
+    return _printable(line[:TEXT_CHARACTERS].strip())
+
+
+def _printable(text: str) -> str:
+    """Return a text with the replacement character for each character that cannot be printed."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def programs(line: str, whole: bool) -> list[str]:
+    """Return the program of each command on a line, such as ls and wc of ``ls -l | wc``; with `whole` the line."""
+    line = line.strip()
+    if not line:
+        return []
+    if whole:
+        return [clean(line)]
+    if "'" in line or '"' in line:
+        line = _QUOTED.sub("_", line)  # separators within quotes do not end a command
+    parts = _SEPARATOR.split(line) if not line.isalnum() else (line,)  # a single word needs no splitting
+    return [program for program in map(_program, parts) if program]
+
+
+def _program(command: str) -> str:
+    """Return the name of the program that a command runs, without its folder, or an empty text if there is none."""
+    for word in command.split():
+        if word in _NAMING:
+            return ""
+        if not _ASSIGNMENT.match(word) and word not in _SHELL:  # such as LANG=C, and words of the shell such as `then`
+            program = clean(word.rstrip("/").rsplit("/", 1)[-1])
+            return "" if program[:1] in "<>#" else program  # a redirection or a comment: no program follows
+    return ""

@@ -66,8 +66,7 @@ class Profile:
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
         """Count a session: each of its commands and pairs once; a negative weight removes it.
 
-        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again. `context`
-        has for each command the sum of the weights of the pairs that begin with it, and `total` that of all commands.
+        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
         """
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight
@@ -80,8 +79,6 @@ class Profile:
 
     def _forget(self) -> None:
         """Keep the PAIRS_KEPT / 2 most frequent commands, or pairs, if there are too many, and sum up again."""
-        # Pairs of forgotten commands go too. `total` is the sum of the weights of all commands, and `context` has for
-        # each command the sum of the weights of the pairs that begin with it.
         if len(self.commands) > PAIRS_KEPT:
             self.commands = _heaviest(self.commands, PAIRS_KEPT // 2)
             self.total = sum(self.commands.values())
@@ -96,12 +93,9 @@ class Profile:
     def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
         """Return how unusual a session is, as a cost in nats per command, and the contribution of each command to it.
 
-        The cost is the mean of ``-log p(c)`` over the commands `c`, with `p` the smoothed share of the profile's
-        sessions that hold `c`, plus the mean of ``-log p(c | b)`` over the pairs of successive commands `b`, `c`, plus
-        NEW_COMMAND for each new command of a session of a hundred commands, more in a shorter one. The session must not
-        be empty. If it is in the profile itself, `own` is its weight there, which is subtracted for the computation.
+        :mod:`.session_scorer` has the formula. The session must not be empty. If it is in the profile itself, `own` is
+        its weight there, which is subtracted.
         """
-        # pairs[b, c]: weights of the sessions that hold them; context[b]: sum of pairs[b, c] over c.
         pairs, context = self.pairs, self.context
         parts: dict[Hashable, float] = {}
         probability = self.probabilities(session, own)
@@ -124,17 +118,14 @@ class Profile:
 
     def is_new(self, command: Hashable, own: float = 0.0) -> bool:
         """Return whether no session of full weight holds a command: less than half a session counts as none."""
-        # Commands of rejected and doubtful sessions have small weights. `own` is the weight of the judged session
-        # itself, if the profile holds it.
+        # commands of rejected and doubtful sessions have small weights
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
         """Return the smoothed share of each command of a session: its sessions over those of all commands, summed.
 
-        Each of the VOCABULARY commands that a user might type counts as if it had occurred in PSEUDO_COUNT more
-        sessions. If this session is in the profile itself, `own` is its weight there, which is subtracted.
+        Each of VOCABULARY commands counts as if it had occurred in PSEUDO_COUNT more sessions.
         """
-        # `commands` has the weight of the sessions that hold each command, and `total` the sum of these weights.
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
 

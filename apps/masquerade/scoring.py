@@ -8,11 +8,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from visionnmf._checks import check_count
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
 
 from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
@@ -72,39 +73,43 @@ class SessionResult:
     first_line: int | None = None
     last_line: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result in JSON's types, with times as ISO 8601."""
+    def report(self) -> Report:
+        """Return the result for programs, with times as ISO 8601, and in words; an alarm has a line for each reason.
+
+        Returns
+        -------
+        Report
+        """
         reasons = [
             {
                 "command": str(r.command),
                 "count": r.count,
-                "share": round(r.share, 3),
+                "share": r.share,
                 "sentence": r.sentence,
                 "lines": [{"file": o.source, "line": o.line, "text": o.text} for o in r.origins],
             }
             for r in self.reasons
         ]
-        row = {key: getattr(self, key) for key in self.__dataclass_fields__}
-        return row | {"start": iso_time(self.start), "end": iso_time(self.end), "reasons": reasons}
+        figures = vars(self) | {"start": iso_time(self.start), "end": iso_time(self.end), "reasons": reasons}
+        return Report(figures=figures, lines=self._lines(), inputs=[self.source])
 
-    def summary(self) -> str:
-        """Return one line; for an alarm also one for each reason and for each line of the log it names."""
+    def _lines(self) -> list[str]:
+        """Return the result in words."""
         start, end = iso_time(self.start), iso_time(self.end)
         when = "" if start is None or end is None else f", {start} to {end}"
         head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
-            return f"{head} ({self.n_commands} commands; train a model for this user first)"
+            return [f"{head} ({self.n_commands} commands; train a model for this user first)"]
         severity = f", {self.severity}" if self.severity else ""
-        head += f", score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"
+        lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"]
         if self.verdict != "alarm" or not self.reasons:
-            return head
-        lines = [head]
+            return lines
         for reason in self.reasons:
             lines.append(f"  {reason.sentence} [{100 * reason.share:.0f} %]")
             lines += [f"    {origin.source}:{origin.line}: {origin.text}" for origin in reason.origins]
         if self.usual:
             lines.append(f"  usual for {self.user}: {', '.join(self.usual)}")
-        return "\n".join(lines)
+        return lines
 
 
 def iso_time(moment: float | None) -> str | None:
@@ -213,11 +218,7 @@ def _results(
 
 
 def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:
-    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold.
-
-    A complete session also updates the scorer, unless `judging` forbids it, and its score includes a share of the
-    previous one.
-    """
+    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold."""
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
     threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
@@ -257,11 +258,7 @@ def _begin_round(
     tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
 
     def finish() -> Iterator[_Judged]:
-        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log.
-
-        `tasks` has for each user one that judges all sessions of this user in `read`, those of the round. Each session
-        comes with its judgement, or None if its user has no scorer.
-        """
+        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log."""
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()
@@ -276,10 +273,7 @@ def _begin_round(
 def _judge_user(
     scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
 ) -> tuple[SessionScorer, list[_Judgement]]:
-    """Judge successive sessions of one user, and return the scorer as it is afterwards.
-
-    A session is its commands, and whether it is complete; only then may the scorer learn it (`judging.update`).
-    """
+    """Judge successive sessions of one user, and return the scorer as it is afterwards."""
     return scorer, [_judge(scorer, commands, complete, judging) for commands, complete in sessions]
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError, UnsupportedError
 
-from .command_lines import clean_text
-from .log_formats import Event
+from .log_formats import Event, clean_text
 
 MAX_USERS = 100_000  # without those that are never forgotten
 LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
@@ -115,18 +114,15 @@ def sessions(
         yield cutter.close(user, complete=False)
 
 
+@dataclass(slots=True)
 class _Growing:
-    """A session that is not at its end."""
+    """A session that is not at its end: times of its first and latest command, the commands, and where they were."""
 
-    __slots__ = ("commands", "end", "last_heard", "origins", "start")
-
-    def __init__(self, start: float | None) -> None:
-        """Begin a session without commands; `start` is None if the log has no times."""
-        self.commands: list[str] = []
-        self.origins: list[Origin] = []  # one for each command, if they are asked for
-        self.start = start  # time of the first command in the log, in seconds since 1970
-        self.end = start  # time of the latest command in the log
-        self.last_heard = 0.0  # when the last command came, by the clock
+    start: float | None
+    end: float | None
+    commands: list[str] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    last_heard: float = 0.0  # when the last command came, by the clock
 
 
 class _Cutter:
@@ -157,8 +153,7 @@ class _Cutter:
 
     def take(self, event: Event, moment: float | None) -> Iterator[Session]:
         """Add a command, with its time `moment` or None, and yield the sessions that end before it or with it."""
-        # `growing` has the unfinished sessions by user. With `idle`, a command without a time gets that of the one
-        # before, or is left out; `timeless` and `timed` remember whether there were such commands, and others.
+        # with `idle`, a command without a time gets that of the one before, or is left out
         user = event.user
         last = self.growing.get(user)
         if self.idle is not None and moment is None:
@@ -180,8 +175,6 @@ class _Cutter:
 
     def _add_user(self, user: str) -> Iterator[Session]:
         """Remember a new user, and yield the unfinished session, if any, of one who is forgotten for that."""
-        # `cut` counts the sessions of each remembered user. `unknown` has those who are not `known` and may be
-        # forgotten, the longest silent first.
         if user not in self.known:
             if len(self.unknown) >= MAX_USERS:
                 silent = next(iter(self.unknown))
@@ -193,10 +186,9 @@ class _Cutter:
 
     def _add(self, event: Event, moment: float | None) -> int:
         """Add a command, with its time `moment` or None, to its user's growing session; return its length."""
-        # `held` counts the characters of lines kept as `origins`.
         user = event.user
         if user not in self.growing:
-            self.growing[user] = _Growing(moment)
+            self.growing[user] = _Growing(moment, moment)
         session = self.growing[user]
         if len(self.shared) >= SHARED_NAMES:  # names are stored once; starting again bounds the memory
             self.shared.clear()
@@ -211,8 +203,6 @@ class _Cutter:
 
     def _origin(self, event: Event) -> Origin:
         """Return where a command was read, without the text of the line if too many texts wait to be judged."""
-        # `origin` is that of the last command, which is used again for further commands of the same line; `held` counts
-        # the characters that wait.
         origin = self.origin
         if origin is None or (origin.line, origin.source) != (event.line, event.source):
             text = clean_text(event.text) if self.held < MAX_HELD else ""
@@ -229,7 +219,6 @@ class _Cutter:
 
     def close(self, user: str, *, complete: bool) -> Session:
         """End the growing session of a user and return it; `complete` says whether it has its full length."""
-        # `held` counts the characters of the lines of unfinished sessions, and `cut` the sessions of each user.
         session = self.growing.pop(user)
         self.held -= sum(len(origin.text) for origin in session.origins)
         start, end = session.start, session.end

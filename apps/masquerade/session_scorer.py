@@ -30,7 +30,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_count, check_number
-from visionnmf.apps.saving import SaveableEstimator, store_of
+from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
 from .profile import CountedSession, Profile, check_sequence, count_session
@@ -79,9 +78,8 @@ LEARNING_SESSIONS = 10  # with fewer sessions a user is still being learnt, and 
 class Reason:
     """One reason for the score of a session: the contribution of one command, which occurs `count` times in it.
 
-    `share` is its share of the cost above the usual, from 0 to 1; the shares of all commands of a session sum to 1.
-    `sentence` is the reason in words. `origins` are the first three different lines where the command was run, if the
-    reader of the log knows.
+    `share` is its share of the cost above the usual; those of all commands of a session sum to 1. `sentence` is the
+    reason in words. `origins` are the first three different lines where the command was run, if they are known.
     """
 
     command: Hashable
@@ -89,6 +87,12 @@ class Reason:
     share: float
     sentence: str
     origins: tuple[Any, ...] = ()
+
+
+def _count_all(X: Sequence[Symbols]) -> list[CountedSession]:
+    """Count the symbols of each session of `X`."""
+    check_sequence(X)
+    return [count_session(session) for session in X]
 
 
 class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
@@ -158,30 +162,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         self.method = method
         self.loss = loss
 
-    @classmethod
-    def load(cls, path: str | Path, *, user: str | None = None) -> SessionScorer:
-        """Read a scorer that :meth:`save` has written. Untrusted files are safe to read.
-
-        Parameters
-        ----------
-        path : str or Path
-        user : str, optional
-            Whose scorer to read, if the file holds several users.
-
-        Returns
-        -------
-        SessionScorer
-
-        Raises
-        ------
-        ParameterError
-            If the file does not hold `user`, or several users and none is given.
-        UnreadableError, UnsupportedError
-            If the file is missing, damaged, or holds another kind of model, or another version of visionnmf wrote it.
-        """
-        loaded: SessionScorer = store_of(cls).load_estimator(path, user=user)
-        return loaded
-
     def _check_state(self) -> None:
         """Raise ValueError unless what a file gave is possible; the profile is checked when the file makes it."""
         self.check_parameters()
@@ -210,14 +190,13 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             If no session has a command, a session is not a sequence of hashable symbols, or a parameter is not allowed.
         """
         self.check_parameters()
-        counted = [session for session in self._count_all(X) if session.length]
+        counted = [session for session in _count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
         self.session_length_ = float(np.median([session.length for session in counted]))
         self.doubtful_ = self._find_doubtful(counted)
         doubtful = set(self.doubtful_.tolist())
         # Sessions that may be another person's have no influence on the threshold, and little on the profile.
-        # `_calibrate` learns the profile from the others, and sets the usual cost and the threshold.
         self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
         for i in self.doubtful_:
             self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
@@ -248,20 +227,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return FactorProfile(method=self.method, loss=self.loss)
 
     def _calibrate(self, learnt: list[CountedSession]) -> None:
-        """Fill the profile with sessions in order of time; set the usual cost, its deviation and the threshold.
-
-        The second and the last third of the sessions are scored by a profile of those before them, as new sessions will
-        be. Mean and deviation of these costs are then averaged with PRIORS, what is usual among users, which count as
-        PRIOR_SESSIONS sessions. A share `false_alarm_rate` of the user's sessions exceeds the threshold if their scores
-        follow Student's distribution.
-        """
+        """Fill the profile with sessions in order of time; set the usual cost, its deviation and the threshold."""
+        # The second and the last third are scored by a profile of those before them, as new sessions will be.
         self.profile_ = self.new_profile()
         # Sessions edges[i] to edges[i + 1] are fold i; costs and weights are of the sessions from the second fold on.
         edges = [round(len(learnt) * i / FOLDS) for i in range(FOLDS + 1)]
         costs, weights = [], []
         for start, stop in pairwise(edges):
             if start:  # there is no profile yet by which the first fold could be scored
-                # the second item of `cost`, the contributions of the commands, is not needed
                 costs += [self.profile_.cost(session)[0] for session in learnt[start:stop]]
                 # The inverse of the variance, which falls with the length of the session.
                 weights += [self._certainty(session) ** 2 for session in learnt[start:stop]]
@@ -278,12 +251,9 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         self.threshold_ = -float(stdtrit(seen + PRIOR_SESSIONS - 1, self.false_alarm_rate))
 
     def _find_doubtful(self, counted: list[CountedSession]) -> NDArray[np.intp]:
-        """Return the positions of sessions that the others do not explain, such as those of another person.
-
-        The worst are removed from the profile before the next are sought, because they hide each other. The profile
-        must forget nothing rare, because what was forgotten could not be removed any more. `kept` are the positions
-        still in the profile, and `found` those that were removed.
-        """
+        """Return the positions of sessions that the others do not explain, such as those of another person."""
+        # The worst are removed from the profile before the next are sought, because they hide each other. It must
+        # forget nothing, because what was forgotten could not be removed any more.
         profile = Profile()
         for session in counted:
             profile.add(session, bounded=False)
@@ -293,7 +263,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         at_once = max(1, most // 5)  # removing one at a time would take quadratic time
         while len(found) < most:
             # `own` leaves each session itself, of weight 1, out of the profile by which it is judged
-            # (the second item of the result, the contributions of the commands, is not needed)
             costs = np.array([profile.cost(counted[i], own=1.0)[0] for i in kept])
             above = costs - np.median(costs)
             # 1.4826 times the median absolute deviation estimates the standard deviation of a normal distribution.
@@ -312,14 +281,12 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _certainty(self, session: CountedSession) -> float:
         """Return the weight of a score, less for short sessions: the root of length over usual length, up to 1."""
-        # The deviation of a mean over commands falls with the root of their number. `session_length_` is the median of
-        # training.
+        # the deviation of a mean over commands falls with the root of their number
         return math.sqrt(min(1.0, session.length / self.session_length_))
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
         """Return a session's cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
-        # `usual_cost_` and `deviation_` (nats) are mean and standard deviation of the costs of the user's own sessions.
-        # `min_deviation` is added, because a deviation near 0 would make every session anomalous.
+        # `min_deviation` is added, because a deviation near 0 would make every session anomalous
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)
 
@@ -337,7 +304,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             The difference from the user's usual cost, in deviations; 0 for an empty session.
         """
         check_is_fitted(self, "profile_")
-        counted = self._count_all(X)
+        counted = _count_all(X)
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
@@ -458,7 +425,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _sentence(self, command: Hashable, session: CountedSession) -> str:
         """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
-        # These are tried in this order.
         count = session.commands[command]
         what = f"{command} ({count} time{'s' if count > 1 else ''})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
@@ -480,8 +446,3 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         if 2 * new.total() >= count:
             return f"{what}: known from {sessions}, but not right after {new.most_common(1)[0][0]}"
         return f"{what}: known from {sessions}, but seldom so often"
-
-    def _count_all(self, X: Sequence[Symbols]) -> list[CountedSession]:
-        """Count the symbols of each session of `X`."""
-        check_sequence(X)
-        return [count_session(session) for session in X]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_flag, check_number, check_saved, check_texts, shown
+from visionnmf._checks import check_count, check_flag, check_number, check_saved, check_texts
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 
@@ -26,11 +26,9 @@ MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores ov
 
 @dataclass
 class MasqueradeModel:
-    """The scorers of all users, and how their sessions are cut.
+    """The scorers of all users, fitted, by name, and how their sessions are cut.
 
-    `scorers` maps users to fitted :class:`SessionScorer`. A session has
-    `size` commands, or ends after `idle` seconds of silence. With `whole_lines` a symbol is a whole line of the
-    history.
+    A session has `size` commands, or ends after `idle` seconds of silence. With `whole_lines` a symbol is a whole line.
     """
 
     scorers: dict[str, SessionScorer] = field(default_factory=dict)
@@ -55,10 +53,7 @@ PARTS: dict[str, tuple[tuple[int, ...], str, float, float]] = {
 
 
 def _check(state: Any) -> MasqueradeModel:
-    """Return the model of a file; raise an error if its parts are not possible or do not fit together.
-
-    `arrays` holds those of all users, one after the other, and `lengths` (n_users, n_parts) how much each user has.
-    """
+    """Return the model of a file; raise an error if its parts are not possible or do not fit together."""
     names, scorers, arrays = check_texts(state["names"], "names"), state["scorers"], state["arrays"]
     check_count(state["size"], "size")
     if state["idle"] is not None:
@@ -225,11 +220,9 @@ def load(path: str | Path) -> MasqueradeModel:
     return model
 
 
-def load_estimator(path: str | Path, *, user: str | None = None) -> SessionScorer:
-    """Read the scorer of a file's only user, or of `user`; see :func:`load`."""
+def load_estimator(path: str | Path) -> SessionScorer:
+    """Read the scorer of a file's only user; see :func:`load`."""
     scorers = load(path).scorers
-    if user is None and len(scorers) == 1:
-        return next(iter(scorers.values()))
-    if user not in scorers:
-        raise ParameterError(f"user must be one of {sorted(scorers)!s:.200}; got {shown(user)}")
-    return scorers[user]
+    if len(scorers) != 1:
+        raise ParameterError(f"{path} must hold one user; got {len(scorers)}; take one of load(path).scorers")
+    return next(iter(scorers.values()))

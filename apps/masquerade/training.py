@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +24,6 @@ MAX_SESSIONS = 1000  # of a user; older ones are forgotten, so that memory is bo
 MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 
 
-@dataclass(frozen=True)
-class MasqueradeTrained(Report):
-    """What :func:`train` did, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    `users` has for each user: ``user``, ``sessions``, ``commands``, ``doubtful`` (number of sessions unlike all
-    others), ``threshold``, and ``learning`` (whether there are too few sessions for alarms).
-    """
-
-    model: MasqueradeModel
-    users: list[dict[str, Any]]
-
-    def _figures(self) -> dict[str, Any]:
-        """Return what the report says of users, without the model, which JSON cannot hold."""
-        return {"users": self.users}
-
-    def summary(self) -> str:
-        """Return one line for each user, then one for each skipped file."""
-        lines = []
-        for row in self.users:
-            notes = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
-            notes += "; too few for alarms yet" if row["learning"] else ""
-            lines.append(f"{row['user']}: {row['sessions']} sessions, {row['commands']} different commands{notes}")
-        return "\n".join([*lines, *self._notes_and_outputs()])
-
-
 def train(
     histories: Iterable[str | Path],
     model: str | Path | None = None,
@@ -58,7 +33,7 @@ def train(
     scorer: ScorerSettings = ScorerSettings(),
     n_jobs: int = 1,
     force: bool = False,
-) -> MasqueradeTrained:
+) -> Report:
     """Learn the habits of every user in the histories.
 
     Parameters
@@ -81,8 +56,10 @@ def train(
 
     Returns
     -------
-    MasqueradeTrained
-        The model and a report. The last 1000 sessions of each user are learnt.
+    Report
+        With the ``model``. The figure ``users`` has for each user: ``user``, ``sessions``, ``commands``, ``doubtful``
+        (number of sessions unlike all others), ``threshold``, and ``learning`` (whether there are too few sessions for
+        alarms). The last 1000 sessions of each user are learnt.
 
     Raises
     ------
@@ -114,7 +91,16 @@ def train(
     if model is not None:
         save(result, model, force=force)
     outputs = [] if model is None else [str(model)]
-    return MasqueradeTrained(result, rows, inputs=paths, outputs=outputs, skipped=skipped)
+    return Report(
+        figures={"users": rows}, lines=[*map(_line, rows)], model=result, inputs=paths, outputs=outputs, skipped=skipped
+    )
+
+
+def _line(row: dict[str, Any]) -> str:
+    """Return a row of :func:`_row` in words."""
+    unlike = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
+    few = "; too few for alarms yet" if row["learning"] else ""
+    return f"{row['user']}: {row['sessions']} sessions, {row['commands']} different commands{unlike}{few}"
 
 
 def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:

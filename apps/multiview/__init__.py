@@ -1,7 +1,6 @@
 """Several views of the same samples: fit a model, find codes, fill in missing views, compare methods.
 
 ========================  ==========================================================================
-:func:`read_views`        views out of files and folders of images, with their rows matched
 :func:`fit_views`         files of views in; a model file and a report out
 :func:`transform_views`   a model file and views of new samples in; their codes out
 :func:`impute_views`      likewise; all views out, with what was missing filled in

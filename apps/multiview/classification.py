@@ -80,9 +80,8 @@ class ViewClassifier:
     def fit(self, views: ViewArrays, y: Any) -> Self:
         """Learn from training samples, prepared as those of the model were.
 
-        `views` are by name (n_samples, n_features), with NaN for what is missing if the model has
-        ``missing_values=numpy.nan``, and `y` holds the class of each sample (n_samples,), or marks for each of several
-        words (n_samples, n_words). Raises ParameterError if their numbers differ.
+        `views` are by name (n_samples, n_features), with NaN for what is missing if the model takes that. `y` holds the
+        class of each sample (n_samples,), or marks for each of several words (n_samples, n_words).
         """
         y = np.asarray(y)
         y = y.astype(np.int64) if y.ndim > 1 else y  # scikit-learn numbers words in this type; bytes would overflow
@@ -139,11 +138,7 @@ class ViewClassifier:
         return np.concatenate(found)[np.argsort(np.concatenate(members))]
 
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
-        """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates.
-
-        It is fitted when it is first needed, to the training samples with only these views, and those that have none
-        of them with what the other views predict.
-        """
+        """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates."""
         if pattern not in self._svms:
             there = self._there(self._views)
             seen = there & pattern
@@ -155,13 +150,7 @@ class ViewClassifier:
         return self._svms[pattern]
 
     def _features(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> tuple[Array, Array]:
-        """Return a basis (n_features, at most n_samples) and the coordinates of the training samples in it.
-
-        A linear machine with a ridge is the same in these coordinates as in the features, and much faster if there are
-        many. :meth:`_joined` makes the features of `codes`, `own` and `pattern`. If they get an equal variance, the
-        basis also divides each by its deviation and by the root of their number, so that a cost of errors means about
-        as much for few features as for many.
-        """
+        """Return a basis (n_features, at most n_samples) and the coordinates of the training samples in it."""
         features = self._joined(codes, own, pattern, scaling)
         scales = np.ones(features.shape[1], features.dtype)
         if scaling.equal_variance:
@@ -174,32 +163,20 @@ class ViewClassifier:
         return basis, features @ basis
 
     def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> Array:
-        """Return codes and the views that `pattern` marks side by side, of unit norm.
-
-        `own` (n_samples, n_features) are the views, filled in by the model. The rows of the codes get a norm of 1.
-        `_view_size` brings the energy of each view to 1 on average. Square roots are taken after that; all views of a
-        sample then get the energy that they had together, of which wide views have more than before.
-        """
+        """Return codes and the views that `pattern` marks side by side, of unit norm."""
         columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
-        codes = signed_roots(codes, self._gram()) if self.roots else codes
+        if self.roots:
+            # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
+            H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
+            codes = signed_roots(codes, H @ H.T)
         given = own[:, columns] / self._view_size
         if scaling.square_roots and given.size:
             given = np.sqrt(np.float32(sum(pattern))) * normalize(signed_roots(given))
         return normalize(np.hstack([normalize(codes), given]))
 
-    def _gram(self) -> Array:
-        """Return the inner products (n_components, n_components) of the components in the scaled views."""
-        # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
-        H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
-        return np.asarray(H @ H.T)
-
     def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
-        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones.
-
-        `observed` (n_samples, n_views) is false for views to predict; None: those that are missing. Views of noise
-        become 0.
-        """
+        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones."""
         model = self.model
         kept = self._there(views) if observed is None else observed
         codes = model.transform(dict(views), observed)
@@ -224,9 +201,8 @@ class ViewClassifier:
 def signed_roots(features: Array, gram: Array | None = None) -> Array:
     """Return signed square roots of the coordinates in an orthonormal basis of the components.
 
-    Distances between ``W (H H^T)^{1/2}`` are those between the data (symmetric orthogonalisation: Löwdin 1950). The
-    roots reduce the weight of large values (power normalisation: Perronnin et al. 2010). `gram` is ``H H^T``, or None
-    if the features are such coordinates.
+    Distances between ``W (H H^T)^{1/2}`` are those between the data (Löwdin 1950); roots reduce the weight of large
+    values (Perronnin et al. 2010). `gram` is ``H H^T``, or None if the features are such coordinates.
     """
     if gram is not None:
         values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
@@ -238,8 +214,7 @@ def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, root
     """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
 
     That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
-    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample. `gram` is the
-    matrix of inner products of components whose coordinates the features are; None if their basis is orthonormal.
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
     """
     # make_pipeline names a step by its class in lower case, and "passthrough" by that word
     scaler = StandardScaler(with_mean=False)
@@ -267,10 +242,7 @@ def _chosen(pipeline: Any, grid: dict[str, Any], features: Array, y: Array) -> t
 
 
 def _row_basis(features: Array) -> Array:
-    """Return an orthonormal basis (n_features, at most n_samples) of what samples differ in.
-
-    A linear machine with a ridge is the same in these coordinates, and much faster if there are many features.
-    """
+    """Return an orthonormal basis (n_features, at most n_samples) of what samples differ in."""
     if features.shape[1] <= len(features):
         return np.eye(features.shape[1], dtype=features.dtype)
     values, vectors = np.linalg.eigh(features.astype(np.float64) @ features.T)

@@ -6,7 +6,6 @@ import re
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,63 +32,8 @@ GUESSED = "to see how good the filled-in views are, leave a view out for samples
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitReport(Report):
-    """What :func:`fit_views` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    samples, n_components : int
-    views : list of dict
-        ``name``, ``features``, ``missing`` (number of samples), ``gaps`` (number of entries that are missing besides),
-        ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share of that of the best
-        constants, one for each feature; 1 or more if the model says no more than these), ``weight``.
-    loss : str
-    shared, private, unused : int
-        Number of components that all of several views use, that one view uses, and that none uses.
-    iterations : int
-    usage : list of list of float
-        Share of each component's energy in each view.
-    seconds : float
-    random_state : int
-    """
-
-    samples: int
-    n_components: int
-    views: list[dict[str, Any]]
-    loss: str
-    shared: int
-    private: int
-    unused: int
-    iterations: int
-    usage: list[list[float]]
-    seconds: float
-    random_state: int
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the fields for JSON, of which two are named like the options of the command: "rank" and "seed"."""
-        figures = super()._figures()
-        return figures | {"rank": figures.pop("n_components"), "seed": figures.pop("random_state")}
-
-    def summary(self) -> str:
-        """Return two lines for the model, one for each view, then notes, files written, and what was left out."""
-        several = len(self.views) > 1  # below, a list times a condition that is false is empty
-        kinds = [_count(self.n_components, "component")]
-        if several:
-            some = self.n_components - self.shared - self.private - self.unused
-            kinds += [f"{self.shared} shared by all views", *[f"{some} shared by some"] * (some > 0)]
-            kinds += [f"{self.private} private to one"]
-        kinds += [f"{self.unused} unused"] * (self.unused > 0)
-        lines = [
-            f"{self.samples} samples, {_count(len(self.views), 'view')}: {', '.join(kinds)} ({self.seconds:.1f} s)",
-            f"  loss: {self.loss}",
-            *map(_view_line, self.views),
-        ]
-        return "\n".join([*lines, *(f"  {line}" for line in self._notes_and_outputs())])
-
-
 def _view_line(view: dict[str, Any]) -> str:
-    """Return the line of a view in the summary of a fit; `view` is an item of ``FitReport.views``."""
+    """Return the line of a view in the summary of a fit; `view` is an item of the figure ``views``."""
     parts = [_count(view["features"], "feature"), _count(view["used"], "component")]
     if not view["used"]:
         parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
@@ -107,23 +51,21 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransformReport(Report):
-    """What :func:`transform_views` or :func:`impute_views` did; `filled` missing views of samples were filled in."""
-
-    samples: int
-    n_components: int
-    filled: int = 0
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the fields for JSON, where the number of components is the "rank", as in the options of `fit`."""
-        figures = super()._figures()
-        return figures | {"rank": figures.pop("n_components")}
-
-    def summary(self) -> str:
-        """Return a line for the samples, then the notes, the files written, and what was left out."""
-        what = f", {self.filled} missing views filled in" if self.filled else f", {self.n_components} codes each"
-        return "\n".join([f"{self.samples} samples{what}", *(f"  {line}" for line in self._notes_and_outputs())])
+def fit_lines(figures: dict[str, Any]) -> list[str]:
+    """Return the figures of :func:`fit_views` in words."""
+    several = len(figures["views"]) > 1  # below, a list times a condition that is false is empty
+    kinds = [_count(figures["n_components"], "component")]
+    if several:
+        some = figures["n_components"] - figures["shared"] - figures["private"] - figures["unused"]
+        kinds += [f"{figures['shared']} shared by all views", *[f"{some} shared by some"] * (some > 0)]
+        kinds += [f"{figures['private']} private to one"]
+    kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
+    views = _count(len(figures["views"]), "view")
+    return [
+        f"{figures['samples']} samples, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
+        f"  loss: {figures['loss']}",
+        *map(_view_line, figures["views"]),
+    ]
 
 
 def fit_views(
@@ -135,13 +77,13 @@ def fit_views(
     picture: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> FitReport:
+) -> Report:
     """Fit a model to views in files, and write it.
 
     Parameters
     ----------
     sources : sequence of str or path
-        See :func:`.read_views`.
+        Files of arrays or tables, or one folder of images, each ``PATH`` or ``NAME=PATH``.
     model : str or Path
         The file to write.
     settings : ViewFit
@@ -156,7 +98,13 @@ def fit_views(
 
     Returns
     -------
-    FitReport
+    Report
+        Its figures are ``samples``, ``n_components``, ``loss``, ``shared``, ``private``, ``unused`` (numbers of
+        components that all of several views use, that one view uses, and that none uses), ``iterations``, ``usage``
+        (share of each component's energy in each view), ``seconds``, ``random_state``, and ``views``, for each a dict
+        with ``name``, ``features``, ``missing`` (number of samples), ``gaps`` (number of entries that are missing
+        besides), ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share of that
+        of the best constants, one for each feature; 1 or more if the model says no more than these) and ``weight``.
 
     Raises
     ------
@@ -188,18 +136,22 @@ def fit_views(
         if picture is not None:
             _draw_usage(nmf, picture, force=force)
     used = nmf.view_usage_ > 0  # (n_components, n_views): which view uses which component
-    return FitReport(
-        samples=len(found.keys),
-        n_components=settings.n_components,
-        views=_describe_views(nmf, preparation, found.views),
-        loss=str(nmf.loss),
-        shared=int(used.all(axis=1).sum()) if used.shape[1] > 1 else 0,
-        private=int((used.sum(axis=1) == 1).sum()),
-        unused=int((~used.any(axis=1)).sum()),
-        iterations=nmf.n_iter_,
-        usage=nmf.view_usage_.tolist(),
-        seconds=time.perf_counter() - start,
-        random_state=settings.random_state,
+    figures = {
+        "samples": len(found.keys),
+        "n_components": settings.n_components,
+        "views": _describe_views(nmf, preparation, found.views),
+        "loss": str(nmf.loss),
+        "shared": int(used.all(axis=1).sum()) if used.shape[1] > 1 else 0,
+        "private": int((used.sum(axis=1) == 1).sum()),
+        "unused": int((~used.any(axis=1)).sum()),
+        "iterations": nmf.n_iter_,
+        "usage": nmf.view_usage_.tolist(),
+        "seconds": time.perf_counter() - start,
+        "random_state": settings.random_state,
+    }
+    return Report(
+        figures=figures,
+        lines=fit_lines(figures),
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
@@ -262,7 +214,7 @@ def _describe_views(model: MultiviewNMF, preparation: Preparation, views: dict[s
 
 def transform_views(
     model: str | Path, sources: Sequence[str | Path], codes: str | Path, *, key: str | None = None, force: bool = False
-) -> TransformReport:
+) -> Report:
     """Find the codes of samples from the views that they have, and write them.
 
     Parameters
@@ -280,7 +232,8 @@ def transform_views(
 
     Returns
     -------
-    TransformReport
+    Report
+        Its figures are ``samples`` and ``n_components``.
 
     Raises
     ------
@@ -301,9 +254,9 @@ def transform_views(
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))
     _write(codes, W, found.keys, [f"component{k}" for k in range(W.shape[1])], force)
-    return TransformReport(
-        samples=len(W),
-        n_components=W.shape[1],
+    return Report(
+        figures={"samples": len(W), "n_components": W.shape[1]},
+        lines=[f"{len(W)} samples, {W.shape[1]} codes each"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(codes)],
         skipped=found.skipped,
@@ -313,7 +266,7 @@ def transform_views(
 
 def impute_views(
     model: str | Path, sources: Sequence[str | Path], out: str | Path, *, key: str | None = None, force: bool = False
-) -> TransformReport:
+) -> Report:
     """Fill in missing views and entries, and write one ``.csv`` file for each view.
 
     Parameters
@@ -331,7 +284,8 @@ def impute_views(
 
     Returns
     -------
-    TransformReport
+    Report
+        Its figures are ``samples``, ``n_components`` and ``filled``, the number of missing views that were filled in.
 
     Raises
     ------
@@ -348,7 +302,7 @@ def impute_views(
     names = known.model.views_.tolist()
     paths = [Path(out) / f"{stem}.csv" for stem in _stems(names)]
     check_outputs(paths, force, inputs=[model, *read_files(sources)])
-    filled = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
+    whole = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
     missing = sum(  # all samples lack a view that is absent; of the others, those do that hold only NaN
         len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())
         for name in names
@@ -358,12 +312,12 @@ def impute_views(
         for path, name in zip(paths, names, strict=True):
             own = found.views.get(name)
             # entries that were given are written exactly as they were
-            values = filled[name] if own is None else np.where(np.isnan(own), filled[name], own)
+            values = whole[name] if own is None else np.where(np.isnan(own), whole[name], own)
             _write(path, values, found.keys, [f"{name}_{i}" for i in range(values.shape[1])], force)
-    return TransformReport(
-        samples=len(found.keys),
-        n_components=len(known.model.components_),
-        filled=missing,
+    filled = f", {missing} missing views filled in" if missing else ""
+    return Report(
+        figures={"samples": len(found.keys), "n_components": len(known.model.components_), "filled": missing},
+        lines=[f"{len(found.keys)} samples{filled}"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,
@@ -372,10 +326,7 @@ def impute_views(
 
 
 def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | None) -> tuple[ViewSet, ViewModel]:
-    """Return the new samples in the files `sources`, and the model for them, which was saved to the file `model`.
-
-    Rows are matched by the column `key`, or by position for None. Raises UnreadableError unless the views fit.
-    """
+    """Return the new samples in the files `sources`, and the model for them, which was saved to the file `model`."""
     known = load(model)
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:
@@ -416,8 +367,10 @@ def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:
     """Draw which view uses which component to a PNG file."""
+    from visionnmf.plotting import ViewUsageDisplay
+
     figure = new_figure(8, max(2.4, 1 + 0.4 * len(model.views_)))
-    model.plot_view_usage(figure.subplots())
+    ViewUsageDisplay.from_estimator(model, figure.subplots())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter that the font lacks is drawn as a box
         save_figure(figure, path, force=force)

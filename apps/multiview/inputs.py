@@ -31,9 +31,8 @@ class ViewSet:
     """Views of the same samples.
 
     A view (n_samples, n_features) is NaN where an entry is missing, and in the whole row if the sample lacks the view.
-    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `notes` and `skipped`
-    have a sentence for each view that some samples lack, and for each image that could not be used. `extraction`
-    described the images.
+    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `extraction`
+    described the images, of which those that could not be used are in `skipped`.
     """
 
     views: dict[str, Array]
@@ -47,37 +46,11 @@ class ViewSet:
 def read_views(
     sources: Sequence[str | Path], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
 ) -> ViewSet:
-    """Read views and match their rows.
+    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, of a table or a folder of images, and match their rows.
 
-    Parameters
-    ----------
-    sources : sequence of str or path
-        Files of arrays or tables or folders of images, each ``PATH`` or ``NAME=PATH``.
-    key : str or None, default=None
-        The column (or array) by which rows are matched. The key of an image in a folder is the name of its file
-        without the extension. A key that ends in the extension of an image is also matched without it, if that leaves
-        no doubt. None matches rows by position.
-    extraction : FeatureExtraction or None, default=None
-        A fitted one for images; None fits one to features of these `kinds`.
-    kinds : sequence of str or None, default=None
-
-    Returns
-    -------
-    ViewSet
-
-    Raises
-    ------
-    ParameterError
-        If `sources` are not a list of paths.
-    MediaError
-        If a file cannot be read, two views have the same name or come from folders, rows do not match, or a view has
-        no key in common with the others.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import read_views
-    >>> type(read_views(["shape.npy", "colour.npy"])).__name__
-    'ViewSet'
+    Rows are matched by the column (or array) `key`, for images the name of the file without the extension, or by
+    position for None. Images need an `extraction`; None fits one to features of these `kinds`. Raises MediaError if a
+    file cannot be read, two views have the same name or come from folders, or rows do not match.
     """
     _check_paths(sources)
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
@@ -95,6 +68,7 @@ def read_views(
             result.skipped += skipped
         else:
             found = read_tables(path, key=key)
+            result.notes += [table.note for table in found if table.note]
         # A name given by the user, NAME=PATH, replaces that of a single table; a file of several keeps its own names.
         tables += [
             Table(name, table.X, table.keys, table.labels) if name and len(found) == 1 else table for table in found
@@ -115,8 +89,7 @@ def read_views(
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
     """Return the labels of samples, from a text file or a column of a ``.csv`` file, matched by its keys or rows.
 
-    Keys, the first column of a ``.csv`` file, count with `by_key`; otherwise line i has the label of sample i. Raises
-    UnreadableError if samples and labels do not match.
+    Keys, the first column of a ``.csv`` file, count with `by_key`; otherwise line i has the label of sample i.
     """
     values, keys = read_column(path, column)
     if by_key and keys is not None:
@@ -165,10 +138,7 @@ def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
 
 
 def _match_by_key(tables: Sequence[Table], result: ViewSet) -> None:
-    """Set the views and keys of `result` from tables whose rows are matched by their keys.
-
-    Samples are ordered by the first table that has them. A table that lacks a sample has a row of NaN, and a note.
-    """
+    """Set the views and keys of `result` from tables whose rows are matched by their keys."""
     order: dict[str, int] = {}
     rows: list[list[int]] = []  # for each table the numbers of the samples of its rows
     for table in tables:
@@ -210,8 +180,7 @@ def _without_extension(key: str) -> str:
 
 def _check_joined(tables: Sequence[Table], there: Array) -> None:
     """Raise UnreadableError if no chain of samples in common, `there`, leads from the first table to some other."""
-    # Two tables are connected if they have a sample in common. `part` numbers the connected parts from 0.
-    # Item 0 of what SciPy returns is how many there are.
+    # two tables are connected if they have a sample in common; `part` numbers the connected parts from 0
     part = connected_components(there.T.astype(np.int64) @ there, directed=False)[1]
     if not part.any():
         return
@@ -248,18 +217,13 @@ def _short_key(key: str) -> str:
 
 def _images(folder: str) -> list[str]:
     """Return the image files of a folder."""
-    # DEEPER is the advice in the message if images lie only in folders below
     return [str(Path(folder) / name) for name in find_files(folder, IMAGES, deeper=DEEPER)]
 
 
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
 ) -> tuple[list[Table], Any, list[str]]:
-    """Return a table for each kind of features of a folder's images, what described them, and what was skipped.
-
-    `extraction` is a fitted one, or None to fit one to `kinds`. If rows are not matched `by_name`, the names of files,
-    images that cannot be read are an error, because the rows after them would be matched wrongly.
-    """
+    """Return a table for each kind of features of a folder's images, what described them, and what was skipped."""
     from visionnmf.features import FeatureExtraction
 
     images = _images(folder)

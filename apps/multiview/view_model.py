@@ -52,11 +52,7 @@ class Preparation(BaseEstimator):
         self.prepare = prepare
 
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
-        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features).
-
-        Sets by the name of a view `kinds_`, how it is prepared ("range", "rows" or "none"), and for "range" `lows_` and
-        `widths_` (n_features,), the least value and the range of each feature, without NaN.
-        """
+        """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
         check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
         self.kinds_ = {name: self._kind(view) for name, view in views.items()}
         scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
@@ -67,17 +63,11 @@ class Preparation(BaseEstimator):
         return self
 
     def transform(self, views: ViewArrays) -> dict[str, Array]:
-        """Return prepared samples, >= 0, of all or some of the views; values below the training range become 0.
-
-        Raises UnsupportedError for negative numbers in views that are not prepared by range.
-        """
+        """Return prepared samples, >= 0, of all or some views; UnsupportedError for negative ones unless by range."""
         return {name: self._prepared(name, view) for name, view in views.items()}
 
     def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
-        """Return prepared views in their own units: for "range", times `widths_` plus `lows_`, those of the features.
-
-        Raises UnsupportedError for views prepared by "rows", which loses the size of the samples.
-        """
+        """Return prepared views in their own units; UnsupportedError for views prepared by "rows"."""
         back = {}
         for name, view in views.items():
             if self.kinds_[name] == "rows":
@@ -98,21 +88,14 @@ class Preparation(BaseEstimator):
             check_saved(self.widths_[name], "widths_", (None,), positive=True)
 
     def _kind(self, view: Array) -> str:
-        """Return how a view is prepared: the parameter, or with "auto" by what it looks like.
-
-        Counts of words take "rows": logarithms, then samples of unit norm. Others take "range": features from 0 to 1.
-        """
+        """Return how a view is prepared: the parameter, or with "auto" by what it looks like."""
         if self.prepare != "auto":
             return self.prepare
         signed = bool((view < 0).any())
         return "rows" if not signed and is_sparse(view) else "range"
 
     def _prepared(self, name: str, view: Array) -> Array:
-        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged.
-
-        The logarithms of each sample are also scaled to unit norm, so that its total, as the length of a text, does not
-        count. The result is for NMF, so negative values are refused; with "range", those below training become 0.
-        """
+        """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
         kind = self.kinds_[name]
         if kind == "range":  # `lows_` and `widths_`: least value and range of each feature in training
             return np.maximum((view - self.lows_[name]) / self.widths_[name], 0)
@@ -132,18 +115,12 @@ def is_sparse(view: Array) -> bool:
 
 
 def default_loss(views: ViewArrays) -> str:
-    """Return the loss for prepared views: least squares if one is 0 nearly everywhere, and else the Manhattan loss.
-
-    The Manhattan loss of such a view is smallest for a model of zeros.
-    """
+    """Return the loss for prepared views: that of Manhattan is smallest for a model of zeros if one is nearly 0."""
     return "frobenius" if any(map(is_sparse, views.values())) else "manhattan"
 
 
 def _over_samples(extreme: np.ufunc, view: Array) -> Array:
-    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN.
-
-    `extreme` is ``np.fmin`` or ``np.fmax``, which ignore NaN, and `view` is (n_samples, n_features).
-    """
+    """Return the least or the largest value of each feature without NaN, or 0 if all are NaN."""
     found = np.asarray(extreme.reduce(view, axis=0))
     return np.where(np.isfinite(found), found, 0)
 

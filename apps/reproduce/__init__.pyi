@@ -1,7 +1,2 @@
 from .experiments import Experiment as Experiment, Result as Result, Row as Row, Sizes as Sizes
-from .running import (
-    ItemList as ItemList,
-    Reproduction as Reproduction,
-    list_items as list_items,
-    reproduce as reproduce,
-)
+from .running import list_items as list_items, reproduce as reproduce

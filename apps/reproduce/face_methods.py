@@ -18,9 +18,8 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF
-from visionnmf.apps.evaluate.faces import FaceSplit, make_split
+from visionnmf.apps.evaluate.faces import FaceSplit, Nearest, make_split
 from visionnmf.apps.evaluate.settings import FaceConditions
-from visionnmf.apps.faces.classifiers import Nearest
 from visionnmf.apps.runner import Rows
 from visionnmf.datasets import Faces
 

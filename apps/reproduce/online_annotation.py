@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf import OnlineNMF
@@ -13,6 +14,10 @@ from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.apps.drawing import tiled
 from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
+from visionnmf.apps.evaluate.online_baselines import ChunkNMF, DiagonalOMF, IncrementalNMF
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.online import begin
+from visionnmf.engine.problem import Problem
 
 from .data import Corel, load_corel
 from .drawing import in_square
@@ -25,14 +30,15 @@ WORDS = 5  # of an image
 EPOCHS = 2
 COMPONENTS = 50  # of table III
 SHOWN = 8  # photographs of table III
-ANNOTATING: dict[str, dict[str, Any]] = {
+Learner = Mapping[str, Any] | Callable[..., Any]  # options of OnlineNMF, or a baseline
+ANNOTATING: dict[str, Learner] = {
     "OR-NMF": {"method": "or-nmf", "buffer": None},
     "MOR-NMF, l = 20": {"method": "or-nmf", "buffer": 20},
     "WOR-NMF": {"method": "or-nmf", "buffer": None},
     "OMF": {"method": "surrogate"},
-    "OMF-DA": {"method": "surrogate-diagonal"},
-    "INMF": {"method": "incremental", "batch_size": 1},
-    "ONMF": {"method": "onmf"},
+    "OMF-DA": DiagonalOMF,
+    "INMF": IncrementalNMF,
+    "ONMF": ChunkNMF,
 }
 
 
@@ -46,13 +52,13 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
 
 
 def annotation_scores(
-    train: Corel, test: Corel, methods: Mapping[str, Mapping[str, Any]], shares: Sequence[float], epochs: int
+    train: Corel, test: Corel, methods: Mapping[str, Learner], shares: Sequence[float], epochs: int
 ) -> dict[str, Array]:
     """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
 
     `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
     the components of an online model of DenseHue. "features" are the features themselves. The models learn for `epochs`
-    epochs, with the options in `methods`.
+    epochs.
     """
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
@@ -62,16 +68,31 @@ def annotation_scores(
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 
     found = {"features": np.tile(scores(X, Z), (len(shares), 1))}  # they have no number of components
-    for name, options in methods.items():
+    for name, learner in methods.items():
         values = []
         for share in shares:
             rank = max(1, round(share * X.shape[1]))
-            size = {"batch_size": rank} if name == "WOR-NMF" else {}  # its windows have as many samples as components
-            model = OnlineNMF(rank, max_iter=epochs, random_state=0, **size, **options).fit(X)
-            back = np.linalg.pinv(model.components_)
+            if isinstance(learner, Mapping):
+                size = {"batch_size": rank} if name == "WOR-NMF" else {}  # as many samples in a window as components
+                H = OnlineNMF(rank, max_iter=epochs, random_state=0, **size, **learner).fit(X).components_
+            else:
+                H = baseline_components(X, rank, learner, {"OMF-DA": 256, "INMF": 1}.get(name, rank), epochs)
+            back = np.linalg.pinv(H)
             values.append(scores(X @ back, Z @ back))
         found[name] = np.array(values)
     return found
+
+
+def baseline_components(X: Array, rank: int, method: Callable[..., Any], size: int, epochs: int) -> Array:
+    """Return what a baseline learns from batches of `size` samples; start, order and forgetting are OnlineNMF's."""
+    rng = RandomState(0)
+    first = rng.permutation(len(X))[: max(size, begin.SAMPLES_A_COMPONENT * rank)]
+    learner = method(begin.components(Problem(X[first], Loss("frobenius")), rank, "batch", rng), 0.9)
+    for _ in range(epochs):
+        order = rng.permutation(len(X))
+        for start in range(0, len(X), size):
+            learner.learn(X[order[start : start + size]])
+    return np.asarray(learner.H)
 
 
 def annotation(sizes: Sizes) -> Result:
@@ -108,7 +129,7 @@ def keywords(sizes: Sizes) -> Result:
     train = load_corel("train", sizes.pick(full=None, quick=1000), pictures=False)  # only features and words
     test = load_corel("test")
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
-    model = OnlineNMF(COMPONENTS, max_iter=EPOCHS, random_state=0, **ANNOTATING["OR-NMF"]).fit(X)
+    model = OnlineNMF(COMPONENTS, method="or-nmf", buffer=None, max_iter=EPOCHS, random_state=0).fit(X)
     back = np.linalg.pinv(model.components_)
     given = transferred(X @ back, Z @ back, train.labels)  # the words of the training images with the nearest codes
     right = (given & test.labels).sum(axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
+from visionnmf.apps.evaluate.online_baselines import (
+    ChunkNMF,
+    DiagonalOMF,
+    IncrementalNMF,
+    ItakuraSaitoNMF,
+    PrintedDiagonalOMF,
+    PrintedOMF,
+)
 from visionnmf.datasets import Faces
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
@@ -43,10 +51,10 @@ FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 10)), (10, 30)  # of the figures 
 
 
 class Setting(NamedTuple):
-    """A method as its authors set it."""
+    """A method as its authors set it: a name of the engine's table, or a baseline."""
 
     name: str
-    method: str
+    method: str | Callable[..., Any]
     chunk: int | None = 1  # samples that are learnt together; None for the number of components
     forget_factor: float = 1.0
     buffer: int | None = None
@@ -67,23 +75,23 @@ SINGLE = (
     Setting("OR-NMF", "or-nmf"),
     Setting("MOR-NMF, l = 20", "or-nmf", buffer=20),
     Setting("OMF, on the simplex", "surrogate", simplex=True),
-    Setting("OMF, as printed", "omf", most_starts=SLOW_STARTS),
+    Setting("OMF, as printed", PrintedOMF, most_starts=SLOW_STARTS),
     Setting("OMF, forgetting .95", "surrogate", forget_factor=0.95),
-    Setting("OMF-DA, on the simplex", "surrogate-diagonal", simplex=True),
-    Setting("OMF-DA, as printed", "omf-da", most_starts=SLOW_STARTS),
-    Setting("INMF, S_old = S_new", "incremental"),
-    Setting("INMF, .9 and .1", "incremental", forget_factor=0.9),
+    Setting("OMF-DA, on the simplex", partial(DiagonalOMF, simplex=True), simplex=True),
+    Setting("OMF-DA, as printed", PrintedDiagonalOMF, most_starts=SLOW_STARTS),
+    Setting("INMF, S_old = S_new", IncrementalNMF),
+    Setting("INMF, .9 and .1", IncrementalNMF, forget_factor=0.9),
 )
 CHUNKS = (
     Setting("WOR-NMF", "or-nmf", chunk=None),
-    Setting("ONMF", "onmf", chunk=None),
+    Setting("ONMF", ChunkNMF, chunk=None),
     Setting("OMF, forgetting .9", "surrogate", chunk=None, forget_factor=0.9),
 )
 ITAKURA = (
     Setting("OR-NMF-IS, as printed", "or-nmf-is"),
     Setting("OR-NMF-IS with floors", "or-nmf"),
-    Setting("ONMF-IS", "onmf-is"),
-    Setting("ONMF-IS, forgetting .97", "onmf-is", forget_factor=0.97),
+    Setting("ONMF-IS", ItakuraSaitoNMF),
+    Setting("ONMF-IS, forgetting .97", ItakuraSaitoNMF, forget_factor=0.97),
 )
 # The methods of the figures about single samples: those of the paper as printed, and OMF and OMF-DA with quicker steps.
 FIGURE_SINGLE = tuple(SINGLE[number] for number in (0, 1, 2, 3, 5, 6, 7))
@@ -118,28 +126,38 @@ def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks
     mean loss of all samples with their best codes, (n_marks, 2). `setting` names the method and its options, and `seed`
     draws the order of the samples in each epoch.
     """
-    method = METHODS[setting.method]
     size = setting.chunk or len(start)  # samples that are learnt together
-    # `horizon` is the number of chunks in both epochs, for methods whose steps get shorter towards the end
-    options = OnlineOptions(size, setting.forget_factor, setting.buffer, horizon=2 * math.ceil(len(X) / size))
-    penalty = Penalties(simplex="rows") if setting.simplex else Penalties()
-    H, rng = start.copy(), RandomState(seed)
-    penalty.feasible(H)  # in place: with `simplex`, every row gets the sum 1
-    state = method.state.start(H)  # what the method remembers of the samples; `learn` changes it in place, as it does H
+    H = start.copy()
+    learn = _learner(setting, H, loss, size, 2 * math.ceil(len(X) / size), RandomState(seed))
     whole = Problem(X, Loss(loss))
     found: list[tuple[float, float]] = []
     seconds, seen = 0.0, 0
     for epoch in range(2):
         order = np.random.default_rng(2 * seed + epoch).permutation(len(X))
         for first in range(0, len(X), size):
-            problem = Problem(X[order[first : first + size]], Loss(loss), penalty_H=penalty)
+            chunk = X[order[first : first + size]]
             begin = time.process_time()
-            method.learn(Batch(problem, options, rng), H, state)
+            learn(chunk)
             seconds += time.process_time() - begin
-            seen += len(problem.X)
+            seen += len(chunk)
             while len(found) < len(marks) and seen >= marks[len(found)]:  # the next mark has been reached
                 found.append((seconds, whole.loss_value(solve_codes(whole, H), H) / len(X)))
     return H, np.array(found).reshape(-1, 2)
+
+
+def _learner(
+    setting: Setting, H: Array, loss: str, size: int, n_chunks: int, rng: RandomState
+) -> Callable[[Array], Any]:
+    """Return the function that improves `H` with a chunk of samples, in place."""
+    penalty = Penalties(simplex="rows") if setting.simplex else Penalties()
+    penalty.feasible(H)  # in place: with `simplex`, every row gets the sum 1
+    if not isinstance(setting.method, str):
+        baseline: Callable[[Array], Any] = setting.method(H, setting.forget_factor).learn
+        return baseline
+    method, state = METHODS[setting.method], METHODS[setting.method].state.start(H)
+    # for methods whose steps get shorter towards the end, the number of chunks is the horizon
+    options = OnlineOptions(size, setting.forget_factor, setting.buffer, horizon=n_chunks)
+    return lambda X: method.learn(Batch(Problem(X, Loss(loss), penalty_H=penalty), options, rng), H, state)
 
 
 class MarkedRuns(NamedTuple):

@@ -1,201 +1,121 @@
-"""The page about a run, as HTML and as Markdown: one list of blocks, and two functions that write it."""
+"""The page about a run: HTML without scripts, made of the reports; it needs the pictures beside it and nothing else."""
 
 from __future__ import annotations
 
-import html
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from visionnmf import __version__
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError
 from visionnmf.io import output_file
 
-from . import registry
-from .experiments import Experiment, Outcome, Result
-
-MARK = "<!-- written by visionnmf reproduce -->"  # the first line of both files, by which we know our own page
-HEADINGS = ["", "paper", "ours", "difference"]
-STYLE = """
-body { font-family: sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; line-height: 1.4; }
-table { border-collapse: collapse; margin: 1em 0; } th { background: #f2f2f2; }
-th, td { border: 1px solid #ccc; padding: .25em .6em; text-align: left; }
-img { max-width: 100%; } figcaption { font-size: .9em; color: #444; } h3 { margin-top: 2.5em; }
-.other { background: #fff3d6; padding: .4em .8em; } .failed { background: #fde2e2; padding: .4em .8em; }
-"""
-
-
-class Block(NamedTuple):
-    """A part of the page: `kind` is h1, h2, h3, text, other, failed, list, table, picture or code.
-
-    `content` is a text, a list of texts, a table (a list of rows of cells, the headings first), or the file of a
-    picture; `caption` is that of a picture or table, or the address of a heading.
-    """
-
-    kind: str
-    content: Any
-    caption: str = ""
+PAGE = "index.html"
+MARK = "<!-- written by visionnmf reproduce -->"  # the first line, by which we know our own page
+TITLE = "Tables and figures of the papers, repeated"
+HEAD = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{TITLE}</title>
+<style>
+body {{ font-family: sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; line-height: 1.4; }}
+table {{ border-collapse: collapse; margin: 1em 0; }} th {{ background: #f2f2f2; }}
+th, td {{ border: 1px solid #ccc; padding: .25em .6em; text-align: left; }}
+img {{ max-width: 100%; }} figcaption {{ font-size: .9em; color: #444; }} h3 {{ margin-top: 2.5em; }}
+.other {{ background: #fff3d6; padding: .4em .8em; }} .failed {{ background: #fde2e2; padding: .4em .8em; }}
+</style>
+<body>"""
 
 
 def check_page(out: str | Path, force: bool) -> None:
     """Raise OutputExistsError if the folder has an index that was not written here, unless it may be replaced."""
-    for name in ("index.html", "index.md"):
-        path = Path(out) / name
-        if not force and path.is_file():
-            with path.open("rb") as file:  # our own pages begin with MARK
-                if not file.read(len(MARK)) == MARK.encode():
-                    raise OutputExistsError(f"{path} exists and is not a page of reproduce; {PASS_FORCE}")
+    path = Path(out) / PAGE
+    if not force and path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(MARK)) != MARK.encode():
+                raise OutputExistsError(f"{path} exists and is not a page of reproduce; {PASS_FORCE}")
 
 
-def write_page(
-    out: str | Path, found: Sequence[Experiment], outcomes: Mapping[str, Outcome], *, command: str, quick: bool
-) -> list[str]:
-    """Write ``index.html`` and ``index.md`` about the experiments `found` to a folder, and return their paths."""
-    # `outcomes` has those that were run, by name. `command` repeats the run, and the page warns of the figures of a
-    # `quick` one. Both files begin with MARK, by which `check_page` has seen, before the run, that existing ones are
-    # ours and may be replaced.
-    blocks = _blocks(found, outcomes, command, quick)
-    texts = {"index.html": _html(blocks), "index.md": _markdown(blocks)}
-    for name, text in texts.items():
-        with output_file(Path(out) / name, force=True) as temporary:
-            temporary.write_text(f"{MARK}\n{text}", "utf-8")
-    return [str(Path(out) / name) for name in texts]
-
-
-def _blocks(found: Sequence[Experiment], outcomes: Mapping[str, Outcome], command: str, quick: bool) -> list[Block]:
-    """Return the page of :func:`write_page`: an overview, and a section for each experiment below its paper."""
-    # `outcomes` has the experiments that were run, by name, and `command` repeats the run.
+def write_page(out: str | Path, reports: Sequence[Report], *, command: str, quick: bool) -> None:
+    """Write the page about the items of a run that `command` repeats; :func:`check_page` was called before it."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
-    overview = [["item", "what", "data", "result"]]
-    for one in found:
-        outcome = outcomes.get(one.name)
-        overview.append([one.name, one.title, one.state(), _verdict(outcome)])
-    blocks = [
-        Block("h1", "Tables and figures of the papers, repeated"),
-        Block("code", command),
-        Block("text", f"{versions}; {machine}."),
-        *([Block("other", "A quick run: fewer splits, starts or ranks. Do not cite these figures.")] if quick else []),
-        Block("table", overview, "Overview"),
-    ]
-    paper = ""
-    for one in found:
-        if one.paper != paper:
-            paper = one.paper
-            blocks.append(Block("h2", registry.PAPERS[paper].title if paper in registry.PAPERS else paper))
-        blocks += _section(one, outcomes.get(one.name), quick)
-    return blocks
+    parts = [_tag("h1", TITLE), _code(command), _tag("p", f"{versions}; {machine}.")]
+    if quick:
+        parts.append(_tag("p", "A quick run: fewer splits, starts or ranks. Do not cite these figures.", "other"))
+    overview = [[one.name, one.title, one.available, _verdict(one)] for one in reports]
+    parts.append(_table("Overview", [["item", "what", "data", "result"], *overview], links=True))
+    for paper, items in groupby(reports, key=lambda one: one.paper):
+        parts.append(_tag("h2", paper))
+        for one in items:
+            parts += _section(one, quick)
+    with output_file(Path(out) / PAGE, force=True) as temporary:
+        temporary.write_text("\n".join([MARK, HEAD, *parts, "</body>\n</html>\n"]), "utf-8")
 
 
-def _verdict(outcome: Outcome | None) -> str:
-    """Return one cell about an experiment: how many claims came out, or why there is no result."""
-    if outcome is None:
-        return "not run"
-    if outcome.result is None:
-        return outcome.error
-    found = [row.verdict for row in outcome.result.rows]
+def _verdict(one: Report) -> str:
+    """Return how many claims of an item came out, or why there is no result."""
+    if one.seconds is None:
+        return one.error or "not run"
+    found = [row[-1] for row in one.rows]
     kinds = [kind for kind in ("confirmed", "level", "reversed") if kind in found]
     counts = ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
-    return f"{counts or f'{len(found)} rows'}; {outcome.seconds:.1f} s"
+    return f"{counts or f'{len(found)} rows'}; {one.seconds:.1f} s"
 
 
-def _section(one: Experiment, outcome: Outcome | None, quick: bool) -> list[Block]:
-    """Return the section of an experiment; its outcome is None if it was not run."""
-    # A block has a kind (heading, text, table, ...), its content, and a caption, for a heading its address on the page.
-    blocks = [Block("h3", f"{one.name}: {one.title}", one.name.replace("/", "-"))]
-    if one.claim:
-        blocks.append(Block("text", f"The paper: {one.claim}"))
-    if one.data:
-        blocks.append(Block("text", f"Data: {one.data}"))
-    if one.replaced:
-        blocks.append(Block("other", f"Other data than the paper's: {one.replaced}"))
-    if one.run is None:
-        return [*blocks, Block("other", f"Not repeated: {one.missing}")]
+def _section(one: Report, quick: bool) -> list[str]:
+    """Return the section of an item."""
+    parts = [f'<h3 id="{_address(one.name)}">{escape(f"{one.name}: {one.title}")}</h3>']
+    parts += [_tag("p", f"The paper: {one.claim}")] * bool(one.claim)
+    parts += [_tag("p", f"Data: {one.data}")] * bool(one.data)
+    parts += [_tag("p", f"Other data than the paper's: {one.replaced}", "other")] * bool(one.replaced)
+    if one.missing:
+        return [*parts, _tag("p", f"Not repeated: {one.missing}", "other")]
     if one.protocol:
-        blocks += [
-            Block("text", "What the paper leaves open, and what is done here:"),
-            Block("list", list(one.protocol)),
-        ]
-    if outcome is None or outcome.result is None:
-        return [*blocks, Block("failed", outcome.error if outcome is not None else "not run")]
-    blocks += _findings(outcome.result)
-    how = "kept from an earlier run, which took " if outcome.cached else ""
-    return [
-        *blocks,
-        Block("code", f"visionnmf reproduce {one.name}{' --quick' if quick else ''}"),
-        Block("text", f"Time: {how}{outcome.seconds:.1f} s."),
-    ]
+        choices = "".join(_tag("li", choice) for choice in one.protocol)
+        parts.append(f"<p>What the paper leaves open, and what is done here:</p>\n<ul>{choices}</ul>")
+    if one.seconds is None:
+        return [*parts, _tag("p", one.error or "not run", "failed")]
+    if one.rows:
+        parts.append(_table("Paper and ours", [["", "paper", "ours", "difference"], *one.rows]))
+    parts += [_tag("p", note) for note in one.notes]
+    for caption, file in one.pictures.items():
+        shown = f'<img src="{escape(file)}" alt="{escape(caption)}">'
+        parts.append(f"<figure>{shown}{_tag('figcaption', caption)}</figure>")
+    parts += [_table(caption, cells) for caption, cells in one.tables.items()]
+    how = "kept from an earlier run, which took " if one.cached else ""
+    command = f"visionnmf reproduce {one.name}{' --quick' if quick else ''}"
+    return [*parts, _code(command), _tag("p", f"Time: {how}{one.seconds:.1f} s.")]
 
 
-def _findings(result: Result) -> list[Block]:
-    """Return the comparison, the notes, the pictures and the further tables of a result."""
-    # A block has a kind, its content (for a table rows of cells, for a picture its file) and a caption.
-    blocks = []
-    if result.rows:
-        blocks.append(Block("table", [HEADINGS, *(row.cells() for row in result.rows)], "Paper and ours"))
-    blocks += [Block("text", note) for note in result.notes]
-    blocks += [Block("picture", file, caption) for caption, file in result.pictures.items()]
-    blocks += [Block("table", cells, caption) for caption, cells in result.tables.items()]
-    return blocks
+def _tag(kind: str, text: Any, of: str = "") -> str:
+    """Return a text as an element of HTML, of a class."""
+    return f"<{kind}{f' class={of!r}' if of else ''}>{escape(str(text))}</{kind}>"
 
 
-def _markdown(blocks: Sequence[Block]) -> str:
-    """Return the page as Markdown. Kinds of blocks without a form of their own are text, or remarks in bold."""
-    # A block has a kind, its content (a text, a list of texts, rows of cells, or the file of a picture) and a caption.
-    parts = []
-    for kind, content, caption in blocks:
-        if kind in ("h1", "h2", "h3"):
-            parts.append(f"{'#' * int(kind[1])} {content}")
-        elif kind == "table":
-            lines = [[str(cell).replace("|", "\\|") for cell in line] for line in content]
-            lines.insert(1, ["---"] * len(lines[0]))  # the line below the headings
-            parts.append(f"{caption}:\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
-        elif kind == "list":
-            parts.append("\n".join(f"- {entry}" for entry in content))
-        elif kind == "picture":
-            parts.append(f"![{caption}]({content})\n\n*{caption}*")
-        elif kind == "code":
-            parts.append(f"```sh\n{content}\n```")
-        else:
-            parts.append(str(content) if kind == "text" else f"**{content}**")
-    return "\n\n".join(parts) + "\n"
+def _code(command: str) -> str:
+    """Return a command as a block of code."""
+    return f"<pre>{_tag('code', command)}</pre>"
 
 
-def _html(blocks: Sequence[Block]) -> str:
-    """Return the page as HTML without scripts; it needs the pictures beside it and nothing else."""
-    # A block has a kind, its content (a text, a list of texts, rows of cells, or the file of a picture) and a caption,
-    # for a heading its address.
-    parts = []
-    for kind, content, caption in blocks:
-        text, title = html.escape(str(content)), html.escape(caption)
-        if kind in ("h1", "h2", "h3"):
-            parts.append(f'<{kind} id="{title}">{text}</{kind}>' if caption else f"<{kind}>{text}</{kind}>")
-        elif kind == "table":
-            rows = [_html_row(line, "td" if number else "th") for number, line in enumerate(content)]
-            parts.append(f"<p>{title}:</p>\n<table>\n" + "\n".join(rows) + "\n</table>")
-        elif kind == "list":
-            parts.append("<ul>\n" + "\n".join(f"<li>{html.escape(entry)}</li>" for entry in content) + "\n</ul>")
-        elif kind == "picture":
-            parts.append(f'<figure><img src="{text}" alt="{title}"><figcaption>{title}</figcaption></figure>')
-        elif kind == "code":
-            parts.append(f"<pre><code>{text}</code></pre>")
-        else:
-            parts.append(f"<p>{text}</p>" if kind == "text" else f'<p class="{kind}">{text}</p>')
-    title = html.escape(str(blocks[0].content))
-    head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>'
-    return f"{head}\n<style>{STYLE}</style>\n<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
+def _address(name: str) -> str:
+    """Return the address of an item's section on the page."""
+    return escape(name.replace("/", "-"))
 
 
-def _html_row(cells: Sequence[str], tag: str) -> str:
-    """Return a row of a table, with cells of the tag "th" or "td"; names of experiments are links to their sections."""
-    written = []
-    for cell in cells:
-        text = html.escape(str(cell))
-        linked = cell in registry.EXPERIMENTS
-        written.append(f'<a href="#{text.replace("/", "-")}">{text}</a>' if linked else text)
-    return "<tr>" + "".join(f"<{tag}>{text}</{tag}>" for text in written) + "</tr>"
+def _table(caption: str, rows: Sequence[Sequence[Any]], links: bool = False) -> str:
+    """Return rows of cells, the first of which are headings, as a table; with `links` the first cells are links."""
+    head, *rest = rows
+    lines = ["".join(_tag("th", cell) for cell in head)]
+    for first, *others in rest:
+        cell = f'<td><a href="#{_address(first)}">{escape(first)}</a></td>' if links else _tag("td", first)
+        lines.append(cell + "".join(_tag("td", other) for other in others))
+    return f"{_tag('p', f'{caption}:')}\n<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"

@@ -8,9 +8,8 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,56 +29,7 @@ from .experiments import Experiment, Outcome, Result, Row, Sizes
 from .page import check_page, write_page
 
 
-@dataclass(frozen=True)
-class ItemList(Report):
-    """The tables and figures, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    items : list of dict
-        For each: ``name``, ``title`` and ``state``: "runs", "nearest data: ...", "no data: ..." or "missing: ...".
-    """
-
-    items: list[dict[str, str]]
-
-    def summary(self) -> str:
-        """Return a line for each item."""
-        width = max(len(item["name"]) for item in self.items)
-        return "\n".join(
-            f"{item['name']:{width}}  {item['title']}\n{'':{width}}  {item['state']}" for item in self.items
-        )
-
-
-@dataclass(frozen=True)
-class Reproduction(Report):
-    """What was repeated, with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    items : list of dict
-        For each table or figure: ``name``, ``title``, ``state``, ``seconds``, ``cached``, ``error``, and ``rows``,
-        whose cells are the claim or figure, the paper, ours, and the difference.
-    """
-
-    items: list[dict[str, Any]]
-
-    def summary(self) -> str:
-        """Return a line for each item, and one for each row of its comparison."""
-        lines = []
-        for item in self.items:
-            # the error, or the time, or for an item that was not run its state
-            how = item["error"] or (
-                f"{item['seconds']:.1f} s{', kept from an earlier run' if item['cached'] else ''}"
-                if item["seconds"]
-                else item["state"]
-            )
-            lines.append(f"{item['name']}: {item['title']} ({how})")
-            for what, paper, ours, difference in item["rows"]:
-                lines.append(f"  {what}: paper {paper}; ours {ours}; {difference}".removesuffix("; "))
-        return "\n".join([*lines, *self.notes, *(f"wrote {name}" for name in self.outputs)])
-
-
-def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> ItemList:
+def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> list[Report]:
     """List the tables and figures of the papers, and which of them can be repeated here.
 
     Parameters
@@ -91,7 +41,9 @@ def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> 
 
     Returns
     -------
-    ItemList
+    list of Report
+        One for each item, with the figures ``name``, ``title`` and ``available``: "runs", "nearest data: ...",
+        "no data: ..." or "missing: ...".
 
     Raises
     ------
@@ -101,12 +53,17 @@ def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> 
     Examples
     --------
     >>> from visionnmf.apps.reproduce import list_items
-    >>> list_items(["masquerade/fig-2"]).items[0]["title"]
+    >>> list_items(["masquerade/fig-2"])[0].title
     'ROC curves on SEA'
     """
     with _environment(data):  # the state of an item depends on the files in the folder of data
         found = registry.find(list(names) or list(registry.PAPERS))
-        return ItemList(items=[{"name": one.name, "title": one.title, "state": one.state()} for one in found])
+        items = [{"name": one.name, "title": one.title, "available": one.state()} for one in found]
+    width = max(len(item["name"]) for item in items)
+    return [
+        Report(figures=each, lines=[f"{each['name']:{width}}  {each['title']}", f"{'':{width}}  {each['available']}"])
+        for each in items
+    ]
 
 
 def reproduce(
@@ -119,10 +76,10 @@ def reproduce(
     force: bool = False,
     stop_at_error: bool = False,
     progress: Progress | None = None,
-) -> Reproduction:
+) -> list[Report]:
     """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
 
-    The folder `out` gets ``index.html`` and ``index.md``, and a folder for each paper with a JSON file for each item
+    The folder `out` gets the page, ``index.html``, and a folder for each paper with a JSON file for each item
     and its pictures. A result is used again if the version, the data and `quick` are the same.
 
     Parameters
@@ -146,8 +103,10 @@ def reproduce(
 
     Returns
     -------
-    Reproduction
-        An experiment that failed has a sentence in `skipped`.
+    list of Report
+        One for each table or figure, with the figures ``name``, ``title``, ``paper``, ``available``, ``seconds`` (None
+        if it was not run, or failed), ``cached``, ``rows`` (the claim or figure, the paper, ours, and the difference),
+        ``tables``, ``pictures``, and what the page says besides.
 
     Raises
     ------
@@ -179,20 +138,39 @@ def reproduce(
     run_parallel(jobs, _run, n_jobs, keep)
     with _environment(data):  # the page says which data sets are in the folder `data`
         command = ["visionnmf reproduce", *names, *(["--quick"] if quick else [])]
-        outputs = write_page(out, found, outcomes, command=" ".join(command), quick=quick)
-        return Reproduction(
-            items=[_item(one, outcomes.get(one.name, Outcome(one.name))) for one in found],
-            inputs=list(names),
-            outputs=outputs,
-            skipped=[f"{name}: {outcome.error}" for name, outcome in outcomes.items() if outcome.error],
-        )
+        reports = [_report(one, outcomes.get(one.name, Outcome(one.name)), Path(out)) for one in found]
+    write_page(out, reports, command=" ".join(command), quick=quick)
+    return reports
 
 
-def _item(one: Experiment, outcome: Outcome) -> dict[str, Any]:
-    """Return the entry of an experiment in a report: its name, title and state, and the seconds and rows of its run."""
-    rows = [] if outcome.result is None else [row.cells() for row in outcome.result.rows]
-    figures = {"seconds": outcome.seconds, "cached": outcome.cached, "error": outcome.error, "rows": rows}
-    return {"name": one.name, "title": one.title, "state": one.state()} | figures
+def _report(one: Experiment, outcome: Outcome, out: Path) -> Report:
+    """Return the report of an experiment, whose pictures are in the folder `out`."""
+    result = outcome.result or Result([])
+    rows = [row.cells() for row in result.rows]
+    about = {name: getattr(one, name) for name in ("claim", "data", "replaced", "protocol", "missing")}
+    figures = {
+        "name": one.name,
+        "title": one.title,
+        "paper": registry.PAPERS[one.paper].title,
+        "available": one.state(),
+        "seconds": None if outcome.result is None else outcome.seconds,
+        "cached": outcome.cached,
+        "rows": rows,
+        "tables": result.tables,
+        "pictures": result.pictures,
+    }
+    kept = ", kept from an earlier run" if outcome.cached else ""
+    how = one.state() if outcome.result is None else f"{outcome.seconds:.1f} s{kept}"
+    lines = [f"{one.name}: {one.title} ({how})"]
+    lines += [f"  {what}: paper {paper}; ours {ours}; {other}".removesuffix("; ") for what, paper, ours, other in rows]
+    return Report(
+        figures=figures | about,
+        lines=lines,
+        outputs=[str(out / file) for file in result.pictures.values()],
+        notes=result.notes,
+        state="failed" if outcome.error else "done",
+        error=f"{one.name}: {outcome.error}" if outcome.error else "",
+    )
 
 
 @contextmanager
@@ -217,12 +195,7 @@ def _environment(data: str | Path | None) -> Iterator[None]:
 
 
 def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool, stop_at_error: bool) -> Outcome:
-    """Run one experiment, or without `force` read its result from an earlier run with the same key.
-
-    The result is kept as ``<name>.json``, beside its pictures. Unless `stop_at_error`, an error becomes the outcome.
-    `_key` is a digest of what the result depends on, `_kept` reads a result of the same key, and `_with_files` writes
-    the pictures and puts their names in their place.
-    """
+    """Run one experiment, or without `force` read its result from an earlier run with the same key."""
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
         one = registry.EXPERIMENTS[name]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
+from visionnmf.apps.evaluate.solver_baselines import LEAST_SQUARES, gradient_descent, iterate
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS
@@ -79,7 +80,11 @@ def follow(
 
 
 def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
-    """Return the iterations of a solver, a name in SOLVERS; it works in place on the factors `start`, Wt and H."""
+    """Return the iterations of a solver or a baseline, by its name; it works in place on `start`, Wt and H."""
+    if solver in LEAST_SQUARES:
+        return iterate(solver, problem.X, *start)
+    if solver == "gd":
+        return gradient_descent(problem.X, *start, problem.loss.beta)
     return SOLVERS[solver].iterate(problem, *start, max_iter=MANY)
 
 

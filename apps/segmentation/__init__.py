@@ -1,8 +1,7 @@
-"""Image segmentation: an ultrametric tree of regions from learnt borders, and soft parts by symmetric NMF.
+"""Image segmentation: an ultrametric tree of regions from learnt borders, and segments by symmetric NMF.
 
 =======================  ==========================================================================
 :func:`segment`          divides an image, given as an array, into segments; also returns the tree
-:func:`segment_images`   does the same for several images
 :class:`Hierarchy`       the tree
 :func:`overlay`          draws segments over their picture
 :func:`to_coco`          segments as COCO's JSON; likewise :func:`to_geojson`, :func:`to_svg`, :func:`to_csv`

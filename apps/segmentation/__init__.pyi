@@ -8,6 +8,6 @@ from .formats import (
 from .hierarchy import Hierarchy as Hierarchy
 from .overlays import overlay as overlay
 from .paper_method import paper_segments as paper_segments
-from .process import SegmentationReport as SegmentationReport, process_image as process_image
-from .segmenter import SegmentationResult as SegmentationResult, segment as segment, segment_images as segment_images
+from .process import process_image as process_image
+from .segmenter import SegmentationResult as SegmentationResult, segment as segment
 from .settings import Outputs as Outputs, WantedSegments as WantedSegments

@@ -14,8 +14,6 @@ cue         channels                               widths of the blur, in pixels
 ``ab``      8 bins of a, 8 of b                    2, 4, 8, 16
 ``T``       32 textons                             4, 8, 16
 ==========  =====================================  ============================================
-
-Widths 4 and 8 are computed on the picture reduced by 2, width 16 on the picture reduced by 4.
 """
 
 from __future__ import annotations
@@ -31,12 +29,14 @@ from numpy.typing import NDArray
 
 from .kernels import CUES
 
-__all__ = ["Cues", "assign_textons", "filter_responses", "find_cues", "soft_bins"]
-
 Floats = NDArray[np.float32]
 
 # The weights of the cues in the energy whose watershed gives the first regions.
 ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4, "T 4": 0.4}
+
+
+# How many times smaller the picture is made before each width of blur, because wide blurs are then faster.
+REDUCTIONS = {1: 1, 2: 1, 4: 2, 8: 2, 16: 4}
 
 
 class Bins(NamedTuple):
@@ -78,20 +78,16 @@ def bin_positions(values: Floats, bins: Bins) -> Floats:
 
 
 def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
-    """Yield, bin by bin, the share of each value: a value is shared between the two bins whose centres are next to it.
-
-    Each yielded plane has the shape of `values` and lies in [0, 1]; at each value, the planes of all bins sum to 1.
-    """
+    """Yield, bin by bin, the share of each value, which is divided between the bins with the two nearest centres."""
     positions = bin_positions(values, bins)
     for k in range(bins.number):
         yield np.maximum(1 - np.abs(positions - np.float32(k)), 0)
 
 
 def filter_responses(lightness: Floats) -> Floats:
-    """Filter lightness (0 to 100) by first and second Gaussian derivatives of widths 1 and 2.
+    """Filter lightness (0 to 100) by first and second Gaussian derivatives x, y, xx, yy and xy of widths 1 and 2.
 
     Returns 10 responses r for each pixel, (height, width, 10); large ones are damped by ``log(1 + |r| / 3) / |r|``.
-    The five responses of width 1 come first, then those of width 2, each in the order x, y, xx, yy, xy.
     """
     responses = np.empty((*lightness.shape, 10), np.float32)
     for first, sigma in ((0, 1.0), (5, 2.0)):
@@ -106,29 +102,13 @@ def filter_responses(lightness: Floats) -> Floats:
     return responses
 
 
-def assign_textons(responses: Floats, centres: Floats) -> NDArray[np.int64]:
-    """Return the number of the texton, a row of `centres` (n_textons, 10), nearest to the responses of each pixel.
-
-    `responses` are (height, width, 10). The nearest centre c of r has the largest ``r . c - |c|^2 / 2``.
-    """
-    scores = responses.reshape(-1, responses.shape[2]) @ centres.T
-    scores -= np.einsum("ij,ij->i", centres, centres) / 2
-    return np.asarray(scores.argmax(axis=1).reshape(responses.shape[:2]), np.int64)
-
-
 def find_cues(image: Floats, textons: Floats) -> Cues:
-    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1], given the centres of textons (n_textons, 10).
-
-    A cue, such as "lab 1", is named by its channels and the width of its blur in pixels. Its tensor is the 2 x 2 matrix
-    of the products of gradients, summed over the channels, of which the planes xx, yy and xy are stored.
-
-    Returns CIELAB (height, width, 3); the tensors (n_cues, 3, height, width) in the order of CUES; the energy (height,
-    width), which is the sum over the cues in ENERGY of their weights times the largest strength that a border at the
-    pixel can have; and the number of the texton of each pixel (height, width).
-    """
+    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1] with the centres of textons (n_textons, 10)."""
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
-    nearest = assign_textons(filter_responses(L), textons)
+    # the nearest centre c of the responses r has the largest r . c - |c|^2 / 2
+    fits = filter_responses(L).reshape(-1, textons.shape[1]) @ textons.T - np.einsum("ij,ij->i", textons, textons) / 2
+    nearest = np.asarray(fits.argmax(axis=1).reshape(L.shape), np.int64)
     # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins, marks of textons
     channels: dict[str, Iterable[Floats]] = {
         "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
@@ -141,57 +121,39 @@ def find_cues(image: Floats, textons: Floats) -> Cues:
         _write_tensors(name, planes, tensors)
     energy = np.zeros(lab.shape[:2], np.float32)
     for cue, weight in ENERGY.items():
-        energy += np.float32(weight) * _largest_strength(tensors[CUES.index(cue)])
+        xx, yy, xy = tensors[CUES.index(cue)]
+        half = (xx - yy) / 2
+        # the root of the larger eigenvalue
+        energy += np.float32(weight) * np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
     return Cues(lab, tensors, energy, nearest)
 
 
-@dataclass(frozen=True)
-class _Cue:
-    """A cue that is computed: its place in CUES, and the width of its blur in pixels."""
-
-    place: int
-    width: int
-
-    @property
-    def reduction(self) -> int:
-        """By how much the picture is reduced before the blur: wide blurs are faster on a smaller one."""
-        return 1 if self.width <= 2 else 2 if self.width <= 8 else 4
-
-
 def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
-    """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width).
-
-    A cue such as "L 4" is named by its channels, here `name`, and the width of its blur in pixels. `planes` are the
-    channels; they are read one at a time, so they need not be in memory together. Sums over a reduced picture are
-    enlarged in the end.
-    """
+    """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width)."""
+    # planes are read one at a time, so they need not be in memory together
     height, width = tensors.shape[2:]
     sizes = {times: (max(1, -(-width // times)), max(1, -(-height // times))) for times in (1, 2, 4)}
-    cues = [_Cue(place, int(cue.split()[1])) for place, cue in enumerate(CUES) if cue.split()[0] == name]
-    totals = [np.zeros((3, *sizes[cue.reduction][::-1]), np.float32) for cue in cues]
-    is_reduced = any(cue.reduction > 1 for cue in cues)  # colours only have narrow blurs
+    # the place of each cue in CUES, and the width of its blur
+    cues = [(place, int(cue.split()[1])) for place, cue in enumerate(CUES) if cue.split()[0] == name]
+    totals = [np.zeros((3, *sizes[REDUCTIONS[blur]][::-1]), np.float32) for _, blur in cues]
+    is_reduced = any(REDUCTIONS[blur] > 1 for _, blur in cues)  # colours only have narrow blurs
     for plane in planes:
         reduced: dict[int, Any] = {1: plane}
         if is_reduced:
             reduced[2] = cv2.resize(plane, sizes[2], interpolation=cv2.INTER_AREA)
             reduced[4] = cv2.resize(reduced[2], sizes[4], interpolation=cv2.INTER_AREA)
-        for cue, total in zip(cues, totals, strict=True):
-            # SMALLEST_SHARE is added to shares of histograms before their root is taken, and None for other channels
-            _add_gradients(total, reduced[cue.reduction], cue.width / cue.reduction, SMALLEST_SHARE[name])
-    for cue, total in zip(cues, totals, strict=True):
+        for (_, blur), total in zip(cues, totals, strict=True):
+            _add_gradients(total, reduced[REDUCTIONS[blur]], blur / REDUCTIONS[blur], SMALLEST_SHARE[name])
+    for (place, blur), total in zip(cues, totals, strict=True):
         for k, product in enumerate(total):
-            if cue.reduction > 1:
+            if REDUCTIONS[blur] > 1:
                 product = cv2.resize(product, (width, height), interpolation=cv2.INTER_LINEAR)
-            tensors[cue.place, k] = product
+            tensors[place, k] = product
 
 
 def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float | None) -> None:
-    """Add the products xx, yy and xy of a plane's gradient, after a blur of width `sigma`, to a tensor.
-
-    `total` (3, height, width) is changed in place. The gradient is multiplied by `sigma`, so that widths are
-    comparable. For shares of a histogram `smallest` is a number added to the share, and the gradient is that of
-    ``2 sqrt(share)``, which makes its square a chi-squared difference; for other channels `smallest` is None.
-    """
+    """Add the products xx, yy and xy of a plane's gradient, after a blur of width `sigma`, to a tensor."""
+    # times `sigma`, so that widths are comparable; of a share it is the gradient of 2 sqrt(share)
     smooth = np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma), np.float32)
     if smallest is not None:
         smooth += np.float32(smallest)
@@ -202,18 +164,9 @@ def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float |
     cv2.accumulateProduct(x, y, total[2])
 
 
-def _largest_strength(tensor: Floats) -> Floats:
-    """Return the root of the larger eigenvalue of a tensor (3, height, width: xx, yy and xy), pixel by pixel."""
-    xx, yy, xy = tensor
-    half = (xx - yy) / 2
-    return np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
-
-
 def _gradient(plane: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Return the derivatives along x and y, times `scale`, by Scharr's filter, which is nearly isotropic.
-
-    OpenCV's filter returns 32 for a slope of 1 per pixel, hence ``scale / 32``.
-    """
+    """Return the derivatives along x and y, times `scale`, by Scharr's filter, which is nearly isotropic."""
+    # OpenCV's filter returns 32 for a slope of 1 per pixel
     return (
         np.asarray(cv2.Scharr(plane, cv2.CV_32F, 1, 0, scale=scale / 32), np.float32),
         np.asarray(cv2.Scharr(plane, cv2.CV_32F, 0, 1, scale=scale / 32), np.float32),

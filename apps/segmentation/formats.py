@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import find_objects
 
-from .overlays import colours, to_eight_bits
+from .overlays import hexadecimal, to_eight_bits
 from .segmenter import SegmentationResult
-
-__all__ = ["cut_out", "find_outlines", "find_simple_outlines", "json_text", "to_coco", "to_csv", "to_geojson", "to_svg"]
 
 Ring = NDArray[np.int64]
 
@@ -82,17 +80,13 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
 
 
 def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
-    """Return a segment as COCO's run lengths: how many pixels in turn are outside and inside of it.
-
-    Pixels are counted down the columns of the whole picture, of `shape` (height, width), and the first number is of
-    pixels outside. `mask` is the segment in its bounding box, `corner` (x, y) the upper left pixel of the box.
-    """
+    """Return a segment as COCO's run lengths: how many pixels in turn are outside and inside of it."""
+    # pixels are counted down the columns of the whole picture, and the first number is of pixels outside
     padded = np.zeros((mask.shape[1], mask.shape[0] + 1), np.int8)  # a zero below each column ends its last run
     padded[:, :-1] = mask.T
     column, row = np.divmod(np.flatnonzero(np.diff(padded.ravel(), prepend=0)), mask.shape[0] + 1)
-    # The columns of the mask are one flat array, so changes mark where runs start and end, in turn. A place counts the
-    # pixels of the picture before it, down the columns. Runs are joined where one ends at the last row of the picture
-    # and the next begins at the first row.
+    # Changes mark where runs start and end, in turn. Runs are joined where one ends at the last row of the picture and
+    # the next begins at the first row.
     places = (column + corner[0]) * shape[0] + row + corner[1]
     starts, ends = places[::2], places[1::2]
     joined = starts[1:] == ends[:-1]
@@ -162,11 +156,11 @@ def to_svg(result: SegmentationResult) -> str:
         f'<g fill-opacity="0.4" fill-rule="evenodd" stroke="#000" stroke-width="{max(1, max(height, width) / 500):g}">',
     ]
     outlines = label_outlines(result.labels, len(result.sizes))
-    for label, (colour, polygons) in enumerate(zip(colours(len(result.sizes)), outlines, strict=True)):
+    for label, (colour, polygons) in enumerate(zip(result.colours, outlines, strict=True)):
         rings = [ring for polygon in polygons for ring in (polygon.exterior, *polygon.holes)]
         path = "".join("M" + "L".join(f"{x} {y}" for x, y in ring.tolist()) + "Z" for ring in rings)
         lines.append(
-            f'<path id="segment-{label}" fill="#{colour.tobytes().hex()}" d="{path}"><title>{label}</title></path>'
+            f'<path id="segment-{label}" fill="{hexadecimal(colour)}" d="{path}"><title>{label}</title></path>'
         )
     return "\n".join([*lines, "</g>", "</svg>", ""])
 
@@ -226,6 +220,8 @@ def json_text(name: str, result: SegmentationResult) -> str:
         "segments": result.properties(),
         "adjacency": result.adjacency.tolist(),
     }
+    if result.drawn is not None:
+        table["markers"] = [{"colour": hexadecimal(colour), "segment": k} for k, colour in enumerate(result.drawn)]
     return json.dumps(table, indent=1)
 
 
@@ -274,19 +270,13 @@ class Polygon(NamedTuple):
 
 
 def label_outlines(labels: NDArray[Any], count: int) -> Iterator[list[Polygon]]:
-    """Yield for each segment, 0 to count - 1, the polygons of its pieces, in the coordinates (x, y) of the picture.
-
-    A polygon has an exterior and a list of holes, each a ring (n, 2) of corners of pixels.
-    """
+    """Yield for each segment, 0 to count - 1, the polygons of its pieces, in the coordinates (x, y) of the picture."""
     for mask, corner in label_masks(labels, count):
         yield [Polygon(p.exterior + corner, [hole + corner for hole in p.holes]) for p in find_outlines(mask)]
 
 
 def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y).
-
-    `labels` (height, width) may be 65535 for pixels outside a mask, which are in no segment.
-    """
+    """Yield each segment, 0 to count - 1, as a mask of its bounding box, and the box's upper left corner (x, y)."""
     # + 1, because `find_objects` takes 0 for the background
     boxes = find_objects(labels.astype(np.int32) + 1, count)
     for label, box in enumerate(boxes):
@@ -294,18 +284,13 @@ def label_masks(labels: NDArray[Any], count: int) -> Iterator[tuple[NDArray[np.b
 
 
 def find_outlines(mask: NDArray[np.bool_]) -> list[Polygon]:
-    """Trace a mask: return a polygon, with its holes, for each piece, a set of pixels that touch along their sides.
-
-    Two rings share single points at most, and no whole sides, which programs for maps demand of a valid polygon.
-    """
+    """Return a polygon, with its holes, for each piece of a mask; two rings share single points at most."""
     return [_trace(piece, corner) for piece, corner in _pieces(mask)]
 
 
 def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
-    """Trace a mask as rings (n, 2) of corners (x, y) that do not overlap and have no holes.
-
-    A piece with holes is cut vertically through one of them, and its parts are traced instead, until no hole is left.
-    """
+    """Trace a mask as rings (n, 2) of corners (x, y) that do not overlap and have no holes."""
+    # a piece with holes is cut vertically through one of them, until no hole is left
     rings = []
     waiting = list(_pieces(mask))
     while waiting:
@@ -323,10 +308,7 @@ def find_simple_outlines(mask: NDArray[np.bool_]) -> list[Ring]:
 
 
 def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]:
-    """Yield the pieces of a mask, whose pixels touch along their sides.
-
-    Each comes as a mask of its bounding box, with the box's upper left corner (x, y).
-    """
+    """Yield the pieces of a mask, whose pixels touch along their sides."""
     count, names, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=4)
     for name in range(1, count):
         x, y, width, height = boxes[name, :4].tolist()
@@ -334,10 +316,7 @@ def _pieces(mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Ring]]
 
 
 def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
-    """Return the outline of one piece and of its holes; `piece` is a mask of the piece's box with no other pixels set.
-
-    `corner` (x, y) is the box's upper left corner in the picture, which is added to all coordinates.
-    """
+    """Return the outlines of one piece, a mask of its box with no other pixels set, and of its holes."""
     around = np.pad(~piece, 1, constant_values=True)
     # 4-connected areas of what is not the piece; the one in the corner is the outside, the others are holes
     count, areas, boxes, _ = cv2.connectedComponentsWithStats(around.astype(np.uint8), connectivity=4)
@@ -353,13 +332,9 @@ def _trace(piece: NDArray[np.bool_], corner: Ring) -> Polygon:
 
 
 def _ring(piece: NDArray[np.bool_]) -> Ring:
-    """Return the corners (n, 2), as x and y, of the outer border of an area whose pixels touch along their sides.
-
-    Corners lie between pixels, (0, 0) at the upper left one of `piece`; those on straight lines are left out.
-
-    OpenCV's contours go through the centres of pixels. Here each pixel is made four, so the outermost of them lie on
-    known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.
-    """
+    """Return the corners (n, 2), as x and y, of the outer border of an area whose pixels touch along their sides."""
+    # OpenCV's contours go through the centres of pixels. Here each pixel is made four, so the outermost of them lie on
+    # known sides of the lines between pixels, and half their coordinates, rounded up, are the corners.
     fine = piece.astype(np.uint8).repeat(2, axis=0).repeat(2, axis=1)
     # a single contour, because the area is one piece; item 1 of what OpenCV returns would be what lies in what
     (contour,) = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,32 @@ from numpy.typing import NDArray
 from visionnmf._checks import brief, check_count, check_number
 from visionnmf.exceptions import ParameterError
 
-from .neighbours import neighbour_pairs
+STRIP = 1024  # rows of a picture that are worked on at once, where all would take much memory
+Pair = tuple[NDArray[Any], NDArray[Any]]
 
-__all__ = ["Hierarchy"]
+
+def neighbour_pairs(picture: NDArray[Any]) -> tuple[Pair, Pair]:
+    """Return views of each pixel and its right neighbour, then of each pixel and its lower neighbour."""
+    return (picture[:, :-1], picture[:, 1:]), (picture[:-1], picture[1:])
+
+
+def count_labels(labels: NDArray[Any], count: int, shift: int = 0) -> NDArray[np.int64]:
+    """Count the pixels with the labels 0 to `count` - 1, to all of which `shift` is added first."""
+    found = np.zeros(count, np.int64)
+    for start in range(0, len(labels), STRIP):  # in strips, because NumPy makes labels 64 bits wide to count them
+        found += np.bincount(labels[start : start + STRIP].ravel() + shift, minlength=count)
+    return found
+
+
+def region_adjacency(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """List the pairs of labels >= 0 that touch along a pixel's side, (m, 2), the smaller first, in ascending order."""
+    count = int(labels.max()) + 1
+    codes = []  # each pair as one number, low * count + high, so that `unique` is fast
+    for first, second in neighbour_pairs(labels):
+        differ = first != second
+        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
+        codes.append(low.astype(np.int64) * count + high)
+    return np.stack(np.divmod(np.unique(np.concatenate(codes)), count), axis=1)
 
 
 @dataclass(frozen=True)
@@ -50,22 +74,14 @@ class Hierarchy:
 
     @property
     def n_regions(self) -> int:
-        """Number of leaves, n: `children` (n - 1, 2) has a row for each merge of two nodes."""
+        """Number of leaves, n."""
         return len(self.children) + 1
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Pixels of each region: ndarray of int64 [shape=(n,)]."""
-        # `labels` (height, width) is the region of each pixel; -1, outside a mask, is counted first and left out
-        return np.bincount(self.labels.ravel() + 1, minlength=self.n_regions + 1)[1:]
-
-    @cached_property
-    def first_pixels(self) -> NDArray[np.int64]:
-        """Where each region begins, in reading order: ndarray of int64 [shape=(n,)], flat indices into `labels`."""
-        first = np.full(self.n_regions + 1, self.labels.size)  # the last entry is for the label -1, outside a mask
-        # written from the last pixel to the first, so that the first pixel of each region stays
-        first[self.labels.ravel()[::-1]] = np.arange(self.labels.size)[::-1]
-        return first[:-1]
+        # -1, outside a mask, is counted first and left out
+        return count_labels(self.labels, self.n_regions + 1, shift=1)[1:]
 
     def cut(self, *, n_segments: int | None = None, scale: float | None = None) -> NDArray[np.int64]:
         """Return the segment of each region.
@@ -103,16 +119,10 @@ class Hierarchy:
             )
         if n_segments is not None:
             return max(0, self.n_regions - check_count(n_segments, "n_segments"))
-        # `heights`, of the merges, ascend; those up to the scale are done
         return int(np.searchsorted(self.heights, check_number(scale, "scale", 0, 1), side="right"))
 
     def without(self, scale: float) -> Hierarchy:
-        """Return the tree whose regions are the segments at a scale.
-
-        Merges up to that scale are done, and the nodes that are left are renumbered. `labels` (height, width) is the
-        region of each pixel. `children` are the two nodes of each merge, and `heights` the scales of merges. `edges`
-        are the pairs of regions that touch, and `strengths` those of their borders. The strength of a border in the new
-        tree is the mean over the old borders between its two segments.
+        """Return the tree whose regions are the segments at a scale; its borders have the mean strengths of the old.
 
         Returns
         -------
@@ -145,11 +155,6 @@ class Hierarchy:
     def without_empty(self) -> Hierarchy:
         """Return the tree without regions that have no pixels, which labels of another size may leave.
 
-        A merge is left out if one of its two nodes has no pixels. `labels` (height, width) is the region of each pixel,
-        `children` are the two nodes of each merge, and `heights` the scales of merges. `edges` are the pairs of regions
-        that touch, and `strengths` those of their borders. Regions that met only through one without pixels have no
-        edge.
-
         Returns
         -------
         Hierarchy
@@ -171,10 +176,7 @@ class Hierarchy:
         return Hierarchy(labels, edges[there], name[self.children[stay]], self.heights[stay], self.strengths[there])
 
     def _cut_after(self, n_merges: int) -> NDArray[np.int64]:
-        """Return the segment of each region after the first `n_merges` merges, numbered by first region.
-
-        `children` (n - 1, 2) are the two nodes that each merge joins.
-        """
+        """Return the segment of each region after the first `n_merges` merges, numbered by first region."""
         n = self.n_regions
         # The topmost node above each node (merge k is node n + k). Merges are taken from the last one down, so that a
         # node has its own topmost node before its two children inherit it.
@@ -187,8 +189,6 @@ class Hierarchy:
 
     def find_merges(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the merge at which the two regions of each pair (m, 2) meet, as a place in `children`.
-
-        `children` (n - 1, 2) are the two nodes that each merge joins.
 
         Returns
         -------
@@ -206,8 +206,6 @@ class Hierarchy:
 
     def boundary_map(self) -> NDArray[np.float32]:
         """Draw the tree as the strength of the border at each pixel.
-
-        `labels` (height, width) is the region of each pixel, and `heights` (n - 1,) are those of the merges.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """The compiled loops of the segmentation: flooding a watershed, and merging regions border by border.
 
-Callers check and allocate: :func:`.regions.watershed` calls :func:`flood`, :func:`.merging.merge_regions` calls
+Callers check and allocate: :func:`.regions.watershed` calls :func:`flood`, :func:`.regions.merge_regions` calls
 :func:`merge`. The columns of the sums over regions and borders are defined here, because compiled code keeps the
 constants of other files as they were when it was compiled. Node k of a tree is region k for k < n, and merge k - n
 after that. Rows are added and copied entry by entry: numba takes twice as long to compile operations on whole rows.
@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from visionnmf._jit import kernel
-
-__all__ = ["CUES", "FEATURES", "BorderTrees", "RegionGraph", "flood", "merge", "predict"]
 
 CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "T 4", "L 8", "ab 8", "T 8", "L 16", "ab 16", "T 16")
 """The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
@@ -92,12 +90,10 @@ class BorderTrees(NamedTuple):
 def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-untyped-def]
     """Flood a picture from its markers: each pixel gets the label of the basin that reaches it first.
 
-    Pixels are taken from a binary heap by their level, then by the time at which they entered it. The steps and the
-    treatment of ties are those of scikit-image's ``watershed`` with four neighbours, so labels are equal to the bit.
-
-    `levels` (int64, >= 0, multiples of 2^32), `labels` (0 where nothing is marked) and `open_pixels` are flat pictures
-    of `width` columns with a frame of pixels that are not open. `keys` (int64) and `pixels` are the heap, with room for
-    every pixel: a key is a level plus the time, which fits into the lower 32 bits. `labels` is filled in place.
+    Pixels are taken from a binary heap by their level, then by the time at which they entered it, with the treatment of
+    ties of scikit-image's ``watershed`` with four neighbours. `levels` (int64, >= 0, multiples of 2^32), `labels` (0
+    where nothing is marked, filled in place) and `open_pixels` are flat pictures of `width` columns with a frame of
+    pixels that are not open. `keys` and `pixels` are the heap, with room for every pixel.
     """
     n_queued = 0
     for start in range(len(labels)):
@@ -118,11 +114,8 @@ def flood(levels, labels, open_pixels, keys, pixels, width):  # type: ignore[no-
 
 @kernel(part=True)  # only other kernels call it
 def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
-    """Add an entry to a binary heap of `place` entries, the least key first, and return how many there are now.
-
-    `keys` and `pixels` are parallel arrays; the children of entry k are entries 2 k + 1 and 2 k + 2. `place` then is
-    where the new entry goes: larger parents move down until it fits.
-    """
+    """Add an entry to a binary heap of `place` entries, the least key first, and return how many there are now."""
+    # the children of entry k are entries 2 k + 1 and 2 k + 2; larger parents move down until the new entry fits
     n_queued = place + 1
     while place > 0:
         parent = (place - 1) >> 1
@@ -136,11 +129,8 @@ def _push(keys, pixels, place, key, pixel):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)  # only other kernels call it
 def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
-    """Remove the first entry of a binary heap, the one with the least key, and return how many are left.
-
-    `keys` and `pixels` are parallel arrays; the children of entry k are entries 2 k + 1 and 2 k + 2. The last entry
-    takes the first place, and sinks until no child has a smaller key.
-    """
+    """Remove the first entry of a binary heap, the one with the least key, and return how many are left."""
+    # the last entry takes the first place, and sinks until no child has a smaller key
     n_queued -= 1
     key, pixel = keys[n_queued], pixels[n_queued]
     place = 0
@@ -161,11 +151,7 @@ def _pop(keys, pixels, n_queued):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)  # only other kernels call it
 def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
-    """Return the chi-squared difference of the histograms of regions i and j.
-
-    A row of `regions` holds sums over the pixels of a region; columns `start` to `stop` are the bins of the histogram,
-    and column SIZE is the number of pixels.
-    """
+    """Return the chi-squared difference of the histograms of regions i and j."""
     total = 0.0
     for k in range(start, stop):
         p = regions[i, k] / regions[i, SIZE]
@@ -177,10 +163,7 @@ def _chi_squared(regions, i, j, start, stop):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)  # only other kernels call it
 def _spread(regions, i):  # type: ignore[no-untyped-def]
-    """Return the standard deviation of the CIELAB colours of region i, a row of sums over its pixels.
-
-    The columns from LAB on are the sums of L, a and b, and those from LAB_SQUARED on the sums of their squares.
-    """
+    """Return the standard deviation of the CIELAB colours of region i, a row of sums over its pixels."""
     total = 0.0
     for k in range(3):
         mean = regions[i, LAB + k] / regions[i, SIZE]
@@ -190,15 +173,8 @@ def _spread(regions, i):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)  # only other kernels call it
 def _describe(graph, e, out):  # type: ignore[no-untyped-def]
-    """Write the features of border e to `out`, from which trees predict its strength.
-
-    They are the mean cues along the border, differences of the two regions in colour and texture, and their sizes,
-    energies, spreads and shapes, in the order of the names in FEATURES. The smaller region always comes first, so that
-    the order of the regions is irrelevant. `graph` is a RegionGraph: rows of `regions` are sums over pixels, rows of
-    `borders` are length, energy and cues summed along a border, and `picture` is pixels, mean energy, colour spread.
-    `perimeters` are the lengths of the regions' borders, and `ends` the two regions of each border. L_START, AB_START
-    and T_START are the columns of `regions` at which the histograms of lightness, colour and textons begin.
-    """
+    """Write the features of border e to `out`, from which trees predict its strength."""
+    # the smaller region comes first, so that the order of the regions is irrelevant
     regions, perimeters, picture = graph.regions, graph.perimeters, graph.picture
     i, j = graph.ends[e, 0], graph.ends[e, 1]
     if regions[i, SIZE] > regions[j, SIZE]:
@@ -247,8 +223,7 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
 def predict(row, trees):  # type: ignore[no-untyped-def]
     """Return what the regression trees predict for a row of features: the sum of the leaves that it reaches.
 
-    `trees` are :class:`BorderTrees`. From each root a row goes down to the left child if its feature is at most the
-    node's threshold, else to the right one, which is stored behind the left one. A leaf has a negative feature.
+    From each root a row goes down to the left child if its feature is at most the node's threshold, else to the right.
     """
     total = 0.0
     for node in trees.roots:
@@ -265,17 +240,13 @@ def predict(row, trees):  # type: ignore[no-untyped-def]
 def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyped-def]
     """Join two neighbouring regions of a picture after another, the pair with the weakest border first.
 
-    The n regions and what they are joined to are called nodes: node k is region k for k < n, and the result of merge
-    k - n after that. A border is what two nodes that touch have in common. To judge a border, its features are computed
-    (:func:`_describe`), and the regression trees predict its strength, from 0, which nobody would draw, to 1:
-    ``strength = base + predict(features, trees)``. Its cost is the strength times ``share ** exponent``, with `share`
-    the part of the picture that the smaller node takes, so that small nodes go first. Each step joins the two nodes at
-    the border of the least cost; the borders of the new node are then judged again. It ends when one node is left, or
-    none of those that are left touch.
+    Node k is region k for k < n, and the result of merge k - n after that. The strength of a border, from 0, which
+    nobody would draw, to 1, is ``base + predict(features, trees)``, its cost the strength times ``share ** exponent``,
+    with `share` the part of the picture that the smaller node takes. After each merge the borders of the new node are
+    judged again. It ends when one node is left, or none of those that are left touch.
 
-    Parameters: `graph` is a :class:`RegionGraph` of n regions and m borders, which is overwritten; `trees` a
-    :class:`BorderTrees`. `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) are filled with the features and the
-    two nodes of each border that is judged, in the order of time, until they are full; they may be empty.
+    `graph` is overwritten. `record` (capacity, N_FEATURES) and `pairs` (capacity, 2) are filled with the features and
+    the two nodes of each border that is judged, in the order of time, until they are full.
 
     Returns the two nodes that each merge joins (n - 1, 2), the cost of the border at each merge (n - 1,), the number of
     merges, the number of rows of `record` in use, and the strength of each border at the start (m,).
@@ -331,15 +302,8 @@ def merge(graph, trees, base, exponent, record, pairs):  # type: ignore[no-untyp
 
 @kernel(part=True)  # only other kernels call it
 def _join(graph, weakest, new, alive, first, following, parallel, stale):  # type: ignore[no-untyped-def]
-    """Join the two nodes at border `weakest` to the node `new`; return how many borders the new node has.
-
-    Their numbers are written to `stale`, because they must be judged again. Nodes are regions and what they were joined
-    to. `graph` is a RegionGraph, whose row `new` gets the sums of the two nodes; the first column of its `borders` is
-    their length. The borders of a node are a linked list of half edges: half edge 2 e + s is border e seen from node
-    ends[e, s]. `first` has the first half edge of each node and `following` the one after each half edge, -1 at the
-    end. `alive` marks borders that are left. `parallel`, -1 for each node between calls, is the border that already
-    leads from the new node to a neighbour. All these arrays are changed in place.
-    """
+    """Join the two nodes at border `weakest` to the node `new`; return how many borders the new node has."""
+    # `parallel`, -1 for each node between calls, is the border that already leads from the new node to a neighbour
     regions, ends, borders = graph.regions, graph.ends, graph.borders
     i, j = ends[weakest, 0], ends[weakest, 1]
     alive[weakest] = False

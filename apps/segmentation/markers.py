@@ -18,12 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf._checks import check_numbers
 from visionnmf.exceptions import ParameterError
 
-from .hierarchy import Hierarchy
-from .neighbours import region_adjacency
+from .hierarchy import Hierarchy, region_adjacency
 from .overlays import to_eight_bits
 from .regions import watershed
-
-__all__ = ["MarkedTree", "Markers", "check_markers", "cut_at_markers", "mark_regions"]
 
 MOST_MARKERS = 1000
 
@@ -43,12 +40,7 @@ class MarkedTree(NamedTuple):
 
 
 def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
-    """Check marked pixels: whole numbers >= 0 of the shape of `mask`, 0 where nothing is marked.
-
-    Returns the flat places of the marked pixels inside the mask, and the marker at each, numbered from 0 in the order
-    of the values. Pixels outside the mask do not count. Raises ParameterError if the shape or the type is another, if
-    there are no markers or more than 1000, or if one lies wholly outside the mask.
-    """
+    """Return the marked pixels inside the mask; ParameterError unless they are whole numbers of the mask's shape."""
     found = check_numbers(markers, "markers", None)
     if found.shape != mask.shape:
         raise ParameterError(f"markers must have the image's shape {mask.shape}; got {found.shape}")
@@ -72,11 +64,10 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
     """Find the marker of each region of the hierarchy, -1 for none.
 
-    A region that holds several markers is divided by the watershed of the picture's gradient: its first marker keeps
-    the region's number, and the other pieces get new ones. The tree then joins these pieces first. `markers` are the
-    flat places of the marked pixels and the number of the marker at each, and `image` is the picture.
+    A region that holds several markers is divided by the watershed of the picture's gradient. Its first marker keeps
+    the region's number; the tree joins the pieces first.
     """
-    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two.
+    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)
@@ -112,10 +103,7 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
 def _divide(
     image: NDArray[Any], box: tuple[slice, slice], inside: NDArray[np.bool_], markers: Markers
 ) -> NDArray[np.int32]:
-    """Divide a region among its markers; returns the marker's number at each pixel of its box, -1 outside the region.
-
-    `inside` is true in the region, in its `box` of the picture `image`. `markers` are those in the region.
-    """
+    """Divide a region among its markers; return the marker's number at each pixel of its box, -1 outside."""
     rows, columns = np.divmod(markers.places, image.shape[1])
     seeds = np.zeros(inside.shape, np.int32)  # the numbers of the markers, from 1, at their pixels; 0 elsewhere
     seeds[rows - box[0].start, columns - box[1].start] = markers.numbers + 1
@@ -128,12 +116,8 @@ def _divide(
 
 
 def _tree_of_pieces(hierarchy: Hierarchy, labels: NDArray[np.int32], origins: NDArray[np.int64]) -> Hierarchy:
-    """Return a tree in which some regions are joined from several pieces, by merges of height 0 before all others.
-
-    `labels` (height, width) is the new label map. `origins` (count,) is the old region of each of its regions: those
-    below n, the number of old regions, keep their numbers, and the pieces that were cut off follow. In the new tree
-    merge k is node count + k, and the first ``count - n`` merges join the pieces.
-    """
+    """Return a tree in which some regions are joined from several pieces, by merges of height 0 before all others."""
+    # `origins` has the old region of each new one; pieces that were cut off follow the old regions
     n, count = hierarchy.n_regions, len(origins)
     extra = count - n
     # where a region has pieces, the loop below replaces its number by that of its last merge
@@ -168,17 +152,14 @@ def cut_at_markers(
 ) -> tuple[NDArray[np.int64], float]:
     """Divide the regions among markers, doing the first `n_merges` merges of the tree, or all of them.
 
-    `markers` is the marker of each region, -1 for none. Returns the segment of each region, where 0 to m - 1 are those
-    of the markers and parts without a marker follow, and the height of the last merge that was done.
+    `markers` is the marker of each region, -1 for none. Returns the segment of each region, those of the markers first,
+    and the height of the last merge that was done.
     """
     top = np.arange(hierarchy.n_regions).tolist()  # union-find: the parent of each region; a root is its own
     marker = markers.tolist()  # of the part of each root
 
     def root(region: int) -> int:
-        """Return the region that stands for the part of a region, and shorten the path to it.
-
-        `top` is a union-find: the parent of each region in its part, of which only the root is its own parent.
-        """
+        """Return the region that stands for the part of a region, and shorten the path to it."""
         while top[region] != region:
             top[region] = top[top[region]]
             region = top[region]
@@ -203,12 +184,7 @@ def cut_at_markers(
 
 
 def _borders(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
-    """List (merge, region, region) in the order in which the tree removes borders.
-
-    The order is by the merge at which the two regions meet, and then by the border's own strength, from 0 to 1. If the
-    segmented area, a mask, has several parts that do not touch, the tree joins these islands last. For each such merge
-    there is one more pair, with a region of either side and the greatest strength.
-    """
+    """List (merge, region, region) in the order in which the tree removes borders."""
     n = hierarchy.n_regions
     first = list(range(n))  # a region of each node: of regions, then of merges, which join the two nodes in `children`
     for i, _ in hierarchy.children.tolist():

@@ -9,19 +9,19 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-from .neighbours import neighbour_pairs
-
-__all__ = ["OUTSIDE", "colours", "draw_beside", "draw_memberships", "overlay", "to_eight_bits"]
+from .hierarchy import count_labels, neighbour_pairs
 
 OUTSIDE = 65535  # the label of pixels outside a mask
+ALIKE = 50  # two colours are alike if all of red, green and blue differ by less
 PANEL = 480  # the largest width of a picture beside others
 NUMBERED = 20  # the number of segments, from the largest on, that get their number drawn
 
 
-def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
+def overlay(image: ArrayLike, labels: NDArray[Any], palette: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
     """Draw segments over a picture: tinted in different colours, with light borders on dark ones, the largest numbered.
 
     Parameters
@@ -30,6 +30,8 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
         As :func:`.segment` takes it.
     labels : ndarray of int [shape=(height, width)]
         The segment of each pixel. Pixels outside a mask (65535) are drawn darker.
+    palette : ndarray of uint8 [shape=(K, 3)], optional
+        RGB of each label, such as :attr:`.SegmentationResult.colours`; by default colours that differ.
 
     Returns
     -------
@@ -50,12 +52,12 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     >>> overlay(result.image, result.labels).shape
     (48, 64, 3)
     """
-    pixels = check_image(image)
+    pixels = in_full_range(check_image(image))[0]
     if np.shape(labels) != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
     names, index = _numbered(labels)
     picture = to_eight_bits(pixels)
-    tints = colours(len(names))
+    tints = colours(len(names)) if palette is None else palette[np.minimum(names, len(palette) - 1)]
     tints[names == OUTSIDE] = 0
     tinted = np.asarray(cv2.addWeighted(picture, 0.6, tints[index], 0.4, 0), np.uint8)
     border = np.zeros(labels.shape, np.uint8)
@@ -66,7 +68,7 @@ def overlay(image: ArrayLike, labels: NDArray[Any]) -> NDArray[np.uint8]:
     step = max(1, thick // 2)  # numbers find their places among every second, third, ... row and column
     for width, colour in ((2 * thick + 1, 0), (thick, 255)):  # a wide black line first, then a narrow white one on it
         tinted[cv2.dilate(border, np.ones((width, width), np.uint8)) > 0] = colour
-    counts = np.bincount(index.ravel(), minlength=len(names)) * (names != OUTSIDE)
+    counts = count_labels(index, len(names)) * (names != OUTSIDE)
     for place in np.argsort(-counts, kind="stable")[:NUMBERED]:
         if counts[place]:
             _write_number(tinted, index[::step, ::step] == place, str(names[place]), thick, step)
@@ -79,17 +81,14 @@ def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         names, index = np.unique(labels, return_inverse=True)
         return names, index.reshape(labels.shape)
     # np.unique sorts, which takes ten times as long for a picture of twelve megapixels
-    names = np.flatnonzero(np.bincount(labels.ravel()))
+    names = np.flatnonzero(count_labels(labels, 2**16))
     position = np.zeros(int(names[-1]) + 1, np.uint16)
     position[names] = np.arange(len(names))
     return names, position[labels]
 
 
 def draw_beside(image: ArrayLike, labels: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Draw a picture and several segmentations of it side by side, with their names, each at most 480 pixels wide.
-
-    `labels` are label maps (height, width) by name.
-    """
+    """Draw a picture and label maps of it side by side, with their names, each at most 480 pixels wide."""
     # by their captions; the picture itself has none
     panels = {"": to_eight_bits(check_image(image)), **{name: overlay(image, found) for name, found in labels.items()}}
     height, width = panels[""].shape[:2]
@@ -109,20 +108,29 @@ def draw_memberships(memberships: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(np.tensordot(memberships, colours(len(memberships)), (0, 0))).astype(np.uint8)
 
 
-def colours(count: int) -> NDArray[np.uint8]:
-    """Return RGB colours (count, 3) that differ: hues a golden section apart, in three brightnesses."""
-    found = [
-        colorsys.hsv_to_rgb(k * 0.618034 % 1, (0.9, 0.6, 0.75)[k % 3], (1.0, 0.95, 0.7)[k % 3]) for k in range(count)
-    ]
-    return np.rint(255 * np.array(found).reshape(count, 3)).astype(np.uint8)
+def colours(count: int, drawn: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+    """Return RGB colours (count, 3) that differ: those that a person has drawn, then others that are unlike them."""
+    first = np.empty((0, 3), np.uint8) if drawn is None else drawn
+    # hues a golden section apart, in three brightnesses; twice as many, of which those unlike the drawn ones are taken
+    made = np.array(
+        [
+            colorsys.hsv_to_rgb(k * 0.618034 % 1, (0.9, 0.6, 0.75)[k % 3], (1.0, 0.95, 0.7)[k % 3])
+            for k in range(len(first), 2 * count + 50)
+        ]
+    )
+    made = np.rint(255 * made).astype(np.uint8)
+    apart = np.abs(made[:, np.newaxis].astype(int) - first).max(axis=2).min(axis=1, initial=255)
+    order = np.argsort(apart < ALIKE, kind="stable")
+    return np.concatenate([first, made[order]])[:count]
+
+
+def hexadecimal(colour: NDArray[np.uint8]) -> str:
+    """Return an RGB colour as ``#rrggbb``."""
+    return f"#{colour.tobytes().hex()}"
 
 
 def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: str, thick: int, step: int) -> None:
-    """Write a number where a segment is widest, if it fits; `thick` is the width of the strokes.
-
-    `inside` is the mask of the segment in every `step`-th row and column. The number fits if its box lies within the
-    largest circle inside the segment, of centre (x, y) and radius `room`.
-    """
+    """Write a number where a segment is widest, if it fits; `thick` is the width of the strokes."""
     # a frame of zeros makes the picture's edge a border; the place needs no exact distances
     distance = cv2.distanceTransform(np.pad(inside.astype(np.uint8), 1), cv2.DIST_L2, 3)
     # the largest distance and its place; the smallest one is not needed, and the frame moved the place by 1

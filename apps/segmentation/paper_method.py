@@ -33,8 +33,6 @@ from visionnmf.features import proximity_affinity, reduce_image
 
 from .pictures import read_picture
 
-__all__ = ["paper_segments"]
-
 Array = NDArray[np.float64]
 
 MOST_PIXELS = 1200  # of the thumbnail; the graph has the square of this many edges
@@ -100,8 +98,7 @@ def paper_segments(
     check_choice(method, "method", choices.PAPER_METHODS)
     rng = check_random_state(random_state)
     pixels = read_picture(image).pixels
-    affinity, shape = pixel_graph(pixels)  # how alike the pixels of the thumbnail are, and its height and width
-    # `found` is the part of each of these pixels; numbers that no pixel has are removed below
+    affinity, shape = pixel_graph(pixels)
     if n_segments >= len(affinity):
         found = np.arange(len(affinity))
     elif n_segments == 1:
@@ -122,11 +119,7 @@ def paper_segments(
 
 
 def pixel_graph(pixels: NDArray[Any], most: int = MOST_PIXELS) -> tuple[Array, tuple[int, int]]:
-    """Return the affinity (n, n) of the n pixels of a thumbnail, and the thumbnail's (height, width).
-
-    The image `pixels` (height, width, 3) is averaged down to at most `most` pixels. Two pixels are the more alike the
-    nearer they are in brightness and in place.
-    """
+    """Return the affinity (n, n) of the at most `most` pixels of a thumbnail, and the thumbnail's (height, width)."""
     thumbnail = reduce_image(pixels, most)
     shape = thumbnail.shape[:2]
     brightness = cv2.cvtColor(thumbnail, cv2.COLOR_RGB2GRAY).reshape(-1, 1)
@@ -143,11 +136,9 @@ def normalised(affinity: Array) -> Array:
 def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     """Minimise ``sum |S - H^T H|`` over ``H >= 0`` (n_components, n) by the paper's sweeps over equation (61).
 
-    `S` (n, n) is symmetric, and `n_components` the rank. A sweep minimises over one entry x of H after another. The
-    paper assumes that ``h_j . h_j >= S_jj``, with ``h_j`` column j of H, so it adds ``x^2`` for the diagonal; and its
-    equation (61) counts each entry beside the diagonal once instead of twice. This is done as printed. So a sweep may
-    raise the sum above; the best H of all sweeps from N_STARTS random starts is returned. A start is made of columns
-    of `S` that differ. `rounding` is the relative rounding error that the sweep allows for in a sum.
+    The paper assumes that ``h_j . h_j >= S_jj``, so it adds ``x^2`` for the diagonal; and its equation (61) counts each
+    entry beside the diagonal once instead of twice. This is done as printed. So a sweep may raise the sum; the best H
+    of all sweeps from N_STARTS starts is returned.
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))  # work space of the sweep
@@ -169,11 +160,7 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
 
 
 def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
-    """Divide a graph by normalised cuts until it has `n_segments` parts, and return the part of each node.
-
-    `affinity` (n, n) are the weights of the edges. `cuts` holds the best cut of each part: its cost, and the nodes on
-    one `side` of it. The cheapest cut of all parts is done next.
-    """
+    """Divide a graph (n, n) by normalised cuts until it has `n_segments` parts; return the part of each node."""
     labels = np.zeros(len(affinity), np.int64)
     cuts = {0: _best_cut(affinity, labels == 0)}
     for new in range(1, n_segments):
@@ -184,19 +171,13 @@ def recursive_cuts(affinity: Array, n_segments: int) -> NDArray[np.int64]:
 
 
 def _best_cut(affinity: Array, inside: NDArray[np.bool_]) -> _Cut:
-    """Return the cheapest of the cuts of a part along its second eigenvector.
-
-    `inside` (n,) marks the nodes of the part in `affinity` (n, n). The cost is that of Shi and Malik: the weight
-    between the two sides, as a share of the degrees of one side plus as a share of those of the other. A part of a
-    single node costs infinity. Returns the cost, and the nodes on one side. The vector is cut at THRESHOLDS quantiles.
-    """
+    """Return the cheapest of the cuts of a part along its second eigenvector."""
     nodes = np.flatnonzero(inside)
     if len(nodes) < 2:
         return _Cut(np.inf, nodes)
     own = affinity[np.ix_(nodes, nodes)]
     degrees = own.sum(axis=1)
-    # the second smallest eigenvector of the Laplacian is the second largest of the normalised affinity; item 1 of what
-    # `eigh` returns are the eigenvectors that were asked for, here a single column
+    # the second smallest eigenvector of the Laplacian is the second largest of the normalised affinity
     vector = eigh(normalised(own), subset_by_index=[len(own) - 2, len(own) - 2])[1][:, 0] / np.sqrt(degrees)
     best = _Cut(np.inf, nodes[:1])  # is returned if no threshold leaves nodes on both sides
     for threshold in np.quantile(vector, np.linspace(0, 1, THRESHOLDS + 2)[1:-1]):

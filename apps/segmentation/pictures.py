@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,22 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_flag, check_numbers
+from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 from visionnmf.features.images import full_range
 
 from .overlays import to_eight_bits
-
-__all__ = [
-    "Picture",
-    "false_colours",
-    "fill_outside",
-    "read_picture",
-    "remove_blocks",
-    "remove_impulses",
-    "remove_noise",
-    "resize_mask",
-]
 
 SAMPLE = 2**16  # pixels from which principal components are computed
 TAILS = 0.5  # per cent of the pixels that become black, and as many white
@@ -50,9 +41,8 @@ NOISE_BLUR = 0.7  # pixels
 class Picture(NamedTuple):
     """What :func:`read_picture` returns.
 
-    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` is the same, but outside the mask it
-    has the colours of the nearest pixels inside, so that nothing there makes a border. `values` is what was given: RGB
-    or bands. `inside` is the mask, or None.
+    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` has the colours of the nearest
+    pixels inside the mask where it is 0, so that nothing there makes a border. `values` is what was given.
     """
 
     shown: NDArray[Any]
@@ -62,12 +52,7 @@ class Picture(NamedTuple):
 
 
 def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = False) -> Picture:
-    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable.
-
-    With `bands` the last axis of the image holds any measurements, which are shown as false colours.
-    Returns the picture as RGB, `shown`; the same without edges outside the mask, `pixels`, where each pixel there has
-    the colour of the nearest one inside; the checked `values` as they were given; and the mask, `inside`, or None.
-    """
+    """Check an image and its mask, as :func:`.segment` takes them; raise ParameterError if one is not usable."""
     values = np.asarray(image)
     inside = None
     if mask is not None:
@@ -76,12 +61,10 @@ def read_picture(image: ArrayLike, mask: ArrayLike | None = None, bands: bool = 
         if values.dtype.kind == "f" and values.ndim in (2, 3):
             values = np.where(inside if values.ndim == 2 else inside[..., np.newaxis], values, values.dtype.type(0))
     values = _check_bands(values) if check_flag(bands, "bands") else check_image(values)
-    shown = false_colours(values, inside) if bands else values
+    shown, note = (false_colours(values, inside), "") if bands else in_full_range(values, inside)
+    if note:
+        warnings.warn(f"image: {note}", UserWarning, stacklevel=3)
     pixels = shown if inside is None else fill_outside(shown, inside)
-    if shown.dtype == np.uint16:  # cameras put 10, 12 or 14 bits into 16: stretch those to the whole range
-        bits = max(8, int(pixels.max()).bit_length())
-        if bits < 16:
-            shown, pixels = (np.minimum(part, 2**bits - 1) << np.uint16(16 - bits) for part in (shown, pixels))
     return Picture(shown, pixels, values, inside)
 
 
@@ -117,8 +100,7 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
     """Show bands (height, width, n_bands) as a colour picture of their first three principal components, in [0, 1].
 
     The first component goes from black to white, the second from green to red, the third from blue to yellow, all with
-    one scale. So distances of colours are those of the components, and neither the order of the bands matters nor a
-    gain and an offset that they have in common. The components are those of the pixels `inside`, or of all for None.
+    one scale. So distances of colours are those of the components, which are those of the pixels `inside`.
     """
     flat = values.reshape(-1, values.shape[2])
     places = np.arange(len(flat)) if inside is None else np.flatnonzero(inside)
@@ -156,11 +138,7 @@ def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any
 
 
 def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Give a mask another shape.
-
-    In a smaller one, a pixel is inside if any part of what it replaces is. In a larger one, it is inside if the pixel
-    at its centre is.
-    """
+    """Give a mask another shape; in a smaller one, a pixel is inside if any part of what it replaces is."""
     if inside.shape == shape:
         return inside
     if inside.size < shape[0] * shape[1]:
@@ -174,14 +152,14 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
 
     Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
     A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
-    EXTREME and UNLIKE say how near and how much, as shares of white; LEAST_SHARE is the 3 %.
     """
     full = full_range(pixels.dtype)
     # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
-    if min(pixels.shape[:2]) < 5 or np.count_nonzero((pixels <= low) | (pixels >= high)) < LEAST_SHARE * pixels.size:
+    extreme = np.count_nonzero(pixels <= low) + np.count_nonzero(pixels >= high)
+    if min(pixels.shape[:2]) < 5 or extreme < LEAST_SHARE * pixels.size:
         return pixels
-    clean = np.empty_like(pixels, order="C")
+    clean = pixels.copy(order="C")
     n_bad = 0
     for channel in range(3):
         values = np.ascontiguousarray(pixels[..., channel])
@@ -190,10 +168,10 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
         n_bad += int(np.count_nonzero(bad))
         good = (~bad).astype(np.float32)
         # a mean with Gaussian weights over the good values only; the median where there is hardly any near
-        weight = cv2.GaussianBlur(good, (0, 0), 1.0)
-        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0) / np.maximum(weight, 1e-6)
-        mean = np.where(weight > 0.05, mean, median)
-        clean[..., channel] = np.where(bad, mean if pixels.dtype.kind == "f" else np.rint(mean), values)
+        weight = cv2.GaussianBlur(good, (0, 0), 1.0)[bad]
+        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0)[bad] / np.maximum(weight, 1e-6)
+        mean = np.where(weight > 0.05, mean, median[bad])
+        clean[bad, channel] = mean if pixels.dtype.kind == "f" else np.rint(mean)
     return clean if n_bad >= LEAST_SHARE * pixels.size else pixels
 
 
@@ -201,7 +179,7 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
     """Smooth the blocks of a picture that was compressed by JPEG at a quality of at most 30.
 
     Returns the picture itself, or in 8 bits the mean of the picture compressed again at this quality, over shifts of
-    the blocks (Nosratinia 2001). The picture must be as it was decoded, neither resized nor cut at the left or the top.
+    the blocks (Nosratinia 2001). The picture must be as it was decoded.
     """
     quality = _jpeg_quality(pixels)
     if quality is None:
@@ -218,12 +196,9 @@ def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
-    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found.
-
-    Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
-    multiples of the same steps. So the quality is found if the change there is less than UNCHANGED times that at
-    both neighbouring qualities. The blocks themselves are looked for first, which takes less time.
-    """
+    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found."""
+    # Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
+    # multiples of the same steps. The blocks themselves are looked for first, which takes less time.
     # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
     height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])
     if not height or not width or max(pixels.shape) > JPEG_SIDE:
@@ -240,10 +215,7 @@ def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
 
 
 def _blockiness(grey: NDArray[np.uint8]) -> float:
-    """Return how large the steps between columns of neighbouring blocks are, over those between other columns.
-
-    Blocks have 8 columns, and the first one begins at column 0 of `grey` (height, width).
-    """
+    """Return how large the steps between columns of neighbouring blocks are, over those between other columns."""
     steps = np.abs(np.diff(grey.astype(np.float32), axis=1)).mean(axis=0)
     borders = steps[7::8].mean()
     return float(borders / max(np.delete(steps, np.s_[7::8]).mean(), 1e-6))
@@ -258,9 +230,7 @@ def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Blur a picture (height, width, 3) in [0, 1] a little if its noise is above `NOISE`; otherwise return it as it is.
 
-    The standard deviation of the noise is estimated from second differences (Immerkaer 1996), by the median of their
-    absolute values in place of the mean, so that edges hardly change it. Fine texture over more than half of the
-    picture counts as noise.
+    The noise is estimated from second differences (Immerkaer 1996), by the median of their absolute values.
     """
     # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6

@@ -6,31 +6,22 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
+from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 
-from .overlays import colours, draw_beside, draw_memberships
+from .overlays import draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
-
-__all__ = [
-    "PaperReport",
-    "SegmentationReport",
-    "join_coco",
-    "joined_files",
-    "process_image",
-    "process_paper",
-    "read_markers",
-]
 
 PAPER_SEGMENTS = 5
 MAX_COLOURS = 101  # in a picture of markers, its background included
@@ -39,97 +30,14 @@ Content = str | bytes | dict[str, Any] | NDArray[Any]
 
 PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
-    "segments": lambda result: colours(len(result.sizes))[result.labels],
+    "segments": lambda result: result.colours[result.labels],
     "overlay": lambda result: result.overlay(),
     "boundaries": lambda result: np.rint(result.boundaries * 65535).astype(np.uint16),
 }
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
-@dataclass(frozen=True)
-class SegmentationReport(Report):
-    """What :func:`process_image` did; with the attributes of :class:`~visionnmf.apps.report.Report`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Height and width in pixels.
-    sizes : list of int
-        Pixels of segment 0, 1, ...
-    scale : float
-        Where the tree of regions was cut, 0 to 1; None if it was not cut.
-    n_regions : int
-        The number of regions of which the tree is made.
-    seconds : float
-        The time from reading to the last file.
-    """
-
-    shape: tuple[int, int]
-    sizes: list[int]
-    scale: float | None
-    n_regions: int
-    seconds: float
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures of the report for JSON, with a row of label and pixels for each segment."""
-        return {
-            "input": self.inputs[0],
-            "shape": list(self.shape),
-            "segments": [{"label": label, "pixels": pixels} for label, pixels in enumerate(self.sizes)],
-            "scale": None if self.scale is None else round(self.scale, 4),
-            "regions": self.n_regions,
-            "seconds": round(self.seconds, 3),
-            "files": self.outputs,
-        }
-
-    def summary(self) -> str:
-        """Return the report for a person: one line, and one for each note.
-
-        Returns
-        -------
-        str
-        """
-        height, width = self.shape
-        # at most the ten largest segments, in % of the picture
-        shares = ", ".join(f"{100 * size / (height * width):.0f}" for size in self.sizes[:10])
-        more = ", ..." if len(self.sizes) > 10 else ""
-        plural = "" if len(self.sizes) == 1 else "s"
-        first, rest = self.outputs[:4], self.outputs[4:]  # the four pictures that are always written come first
-        line = (
-            f"{self.inputs[0]}: {width} x {height} pixels, {len(self.sizes)} segment{plural} ({shares}{more} %), "
-            f"{self.seconds:.1f} s -> {' '.join(first)}" + (f" and {len(rest)} more" if rest else "")
-        )
-        return "\n".join([line, *(f"  {note}" for note in self.notes)])
-
-
-@dataclass(frozen=True)
-class PaperReport(Report):
-    """What :func:`process_paper` did: the sizes of the segments by each method."""
-
-    shape: tuple[int, int]
-    sizes: dict[str, list[int]]
-    seconds: float
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the figures of the report for JSON, with the sizes of the segments, in pixels, for each method."""
-        return {
-            "input": self.inputs[0],
-            "shape": list(self.shape),
-            "methods": self.sizes,
-            "seconds": round(self.seconds, 3),
-            "files": self.outputs,
-        }
-
-    def summary(self) -> str:
-        """Return the report for a person, one line."""
-        # `sizes` has the pixels of the segments by the method that found them, and `outputs` the files written
-        height, width = self.shape
-        counts = ", ".join(f"{name} {len(sizes)} segments" for name, sizes in self.sizes.items())
-        return (
-            f"{self.inputs[0]}: {width} x {height} pixels, {counts}, {self.seconds:.1f} s -> {' '.join(self.outputs)}"
-        )
-
-
+@traceable
 def process_image(
     source: str | Path,
     *,
@@ -137,7 +45,7 @@ def process_image(
     outputs: Outputs | None = None,
     out: str | Path = ".",
     force: bool = False,
-) -> SegmentationReport:
+) -> Report:
     """Segment a file; write ``<stem>_labels.png``, ``_segments``, ``_overlay`` and ``_boundaries``, all or none.
 
     Parameters
@@ -159,8 +67,10 @@ def process_image(
 
     Returns
     -------
-    SegmentationReport
-        What was found and written.
+    Report
+        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale``
+        (where the tree of regions was cut, 0 to 1; None if it was not cut), ``n_regions`` (of which the tree is made)
+        and ``seconds``.
 
     Raises
     ------
@@ -190,10 +100,11 @@ def process_image(
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image = io.read_image(source)
-    markers = None if wanted.markers is None else read_markers(wanted.markers)
-    result = segment(
-        image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale, markers=markers
-    )
+    drawn = None if wanted.markers is None else read_markers(wanted.markers)
+    result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
+    markers: list[dict[str, Any]] = []
+    if drawn is not None:
+        result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
     with io.together():
         for file, make in files.items():
@@ -201,16 +112,29 @@ def process_image(
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
-    return SegmentationReport(
-        shape=result.labels.shape,
-        sizes=result.sizes.tolist(),
-        scale=result.scale,
-        n_regions=result.hierarchy.n_regions,
-        seconds=time.perf_counter() - begin,
+    figures = {
+        "shape": result.labels.shape,
+        "sizes": result.sizes.tolist(),
+        "scale": result.scale,
+        "n_regions": result.hierarchy.n_regions,
+        "markers": markers,
+        "seconds": time.perf_counter() - begin,
+    }
+    n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
+    found = f"{n} segment{'s' * (n != 1)} ({', '.join(shares)}{', ...' * (n > 10)} %)"
+    return Report(
+        figures=figures,
+        lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=_fewer(wanted, len(result.sizes)),
+        notes=[*_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
     )
+
+
+def _line(name: str, figures: dict[str, Any], found: str) -> str:
+    """Return what was found in a picture, in words."""
+    height, width = figures["shape"]
+    return f"{name}: {width} x {height} pixels, {found}, {figures['seconds']:.1f} s"
 
 
 def _fewer(wanted: WantedSegments, found: int) -> list[str]:
@@ -218,12 +142,42 @@ def _fewer(wanted: WantedSegments, found: int) -> list[str]:
     asked = wanted.n_segments
     if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
         return []
-    return [f"{found} segments in place of {asked}: the picture has no more regions to tell apart"]
+    reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
+    return [f"{found} segments in place of {asked}: {reason}"]
 
 
+def _corrected(
+    found: SegmentationResult, drawn: DrawnMarkers, wanted: WantedSegments
+) -> tuple[SegmentationResult, list[dict[str, Any]]]:
+    """Return the segments divided by markers or corrected by them, and what the report says of each marker."""
+    given = wanted.n_segments is not None or wanted.scale is not None  # otherwise markers divide the whole picture
+    count = wanted.n_segments if isinstance(wanted.n_segments, int) else None
+    scale = found.scale if given and count is None else None
+    result = replace(found.recut(n_segments=count, scale=scale, markers=drawn.numbers), drawn=drawn.colours)
+    rows = []
+    for place, name in enumerate(drawn.names):
+        under = np.unique(found.labels[drawn.numbers == place + 1]).tolist()
+        rows.append({"colour": name, "segment": place, "joined": under if given and len(under) > 1 else []})
+    return result, rows
+
+
+def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence about the segments of all colours, and one for each colour that joined some."""
+    if not markers:
+        return []
+    listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers)
+    joined = [
+        f"{row['colour']} joined segments {', '.join(map(str, row['joined']))} of those without markers"
+        for row in markers
+        if row["joined"]
+    ]
+    return [f"markers: {listed}", *joined]
+
+
+@traceable
 def process_paper(
     source: str | Path, *, n_segments: int | str | None = None, out: str | Path = ".", force: bool = False
-) -> PaperReport:
+) -> Report:
     """Segment a file by the method of the MahNMF paper and by the methods that it is compared with.
 
     Each makes `n_segments` segments, or 5 for None and "auto". Writes to the folder `out` ``<stem>_paper.png``, the
@@ -244,13 +198,11 @@ def process_paper(
         io.write_image(files[0], draw_beside(image, labels), force=force)
         for file, found in zip(files[1:], labels.values(), strict=True):
             io.write_image(file, found.astype(np.uint16), force=force)
-    return PaperReport(
-        shape=image.shape[:2],
-        sizes={method: np.bincount(found.ravel()).tolist() for method, found in labels.items()},
-        seconds=time.perf_counter() - begin,
-        inputs=[name],
-        outputs=[str(file) for file in files],
-    )
+    sizes = {method: np.bincount(found.ravel()).tolist() for method, found in labels.items()}
+    figures = {"shape": image.shape[:2], "sizes": sizes, "seconds": time.perf_counter() - begin}
+    counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
+    lines = [_line(name, figures, counts)]
+    return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])
 
 
 def _stem(source: str | Path) -> str:
@@ -259,14 +211,26 @@ def _stem(source: str | Path) -> str:
     return name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
 
 
-def read_markers(file: str | Path) -> NDArray[np.int64]:
-    """Read marked pixels from a picture, as :func:`process_image` describes: 0 where nothing is marked.
+class DrawnMarkers(NamedTuple):
+    """Markers in a picture: a number from 1 at each marked pixel, else 0; the name and the RGB of each one's colour.
+
+    There are no `colours` if they are the same in 8 bits, as in a label map of 16 bits.
+    """
+
+    numbers: NDArray[np.int64]
+    names: list[str]
+    colours: NDArray[np.uint8] | None
+
+
+def read_markers(file: str | Path) -> DrawnMarkers:
+    """Read marked pixels from a picture, as :func:`process_image` describes.
 
     Raises MediaError if the picture cannot be read, has only one colour, or so many that its lines must be smooth.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
-        picture = io.read_image(file).astype(np.int64)
+        image = io.read_image(file)
+    picture = image.astype(np.int64)
     # each colour as one number, red first; 2**16 exceeds every value of 8 or 16 bits
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
     if not 1 < len(names) <= MAX_COLOURS:
@@ -278,7 +242,18 @@ def read_markers(file: str | Path) -> NDArray[np.int64]:
     background = counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
-    return np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+    codes = np.delete(names.astype(np.int64), background)
+    drawn = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
+    colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
+    different = len(np.unique(colours, axis=0)) == len(colours)
+    return DrawnMarkers(
+        np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64),
+        [
+            hexadecimal(colour) if different else str(tuple(own.tolist()))
+            for colour, own in zip(colours, drawn, strict=True)
+        ],
+        colours if different else None,
+    )
 
 
 def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
@@ -286,17 +261,19 @@ def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
     return [out / FORMATS[name].ending for name in ("coco", "coco-polygons") if name in formats]
 
 
-def join_coco(sources: Sequence[str], folders: Sequence[Path], target: Path, *, force: bool = False) -> bool:
+def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = False) -> bool:
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
-    `folders` has the folder of each image's results, where the COCO file's name ends with that of `target`. Images
+    `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
     without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
     Returns whether there were two files at least; otherwise nothing is written.
     """
-    names = [folder / f"{_stem(source)}_{target.name}" for source, folder in zip(sources, folders, strict=True)]
+    names = [Path(folder) / f"{_stem(source)}_{target.name}" for source, folder in placed]
     documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
     if len(documents) < 2:
         return False
+    for document in documents:
+        document.pop("visionnmf", None)  # how this one was made
     joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
@@ -336,10 +313,7 @@ def _write(file: Path, content: Content, force: bool) -> None:
 
 
 def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
-    """List the pictures of single segments, ``<stem>_<label>.png``, that an earlier run left in a folder.
-
-    Raises OutputExistsError if there are any, unless `force` is true.
-    """
+    """List the pictures of single segments, ``<stem>_<label>.png``, that an earlier run left in a folder."""
     found = [file for file in folder.glob("*.png") if file.stem.removeprefix(f"{stem}_").isdecimal()]
     if found and not force:
         raise OutputExistsError(f"{folder}: holds pictures of segments already; {PASS_FORCE}")
@@ -347,11 +321,7 @@ def _earlier_numbered(folder: Path, stem: str, force: bool) -> list[Path]:
 
 
 def _write_numbered(folder: Path, stem: str, result: SegmentationResult, force: bool) -> list[Path]:
-    """Write a picture of each segment as ``<stem>_<label>.png``, and return the files.
-
-    In a folder whose name ends with "memberships" they show how far pixels belong to the segment, else the segment
-    alone.
-    """
+    """Write a picture of each segment as ``<stem>_<label>.png``, and return the files."""
     if folder.name.endswith("_memberships") and result.memberships is not None:
         pictures: Iterable[NDArray[Any]] = (np.rint(255 * part).astype(np.uint8) for part in result.memberships)
     else:

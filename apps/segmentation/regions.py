@@ -1,11 +1,15 @@
-"""The first regions of a picture, and the sums over them and their borders from which borders are judged.
+"""The first regions of a picture, the sums from which their borders are judged, and the order in which they merge.
 
-All numbers are sums, so that regions and borders are joined by adding rows.
+All numbers are sums over pixels, so regions and borders are joined by adding rows. A sum of regression trees maps the
+features of a border (:data:`.kernels.FEATURES`) to the share of pairs of pixels, one on each side, that people put into
+different segments; ``benchmarks/segmentation_train.py`` learnt it and wrote ``learnt.npz``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -14,10 +18,20 @@ from numpy.typing import NDArray
 
 from . import kernels
 from .cues import A_BINS, B_BINS, L_BINS, Bins, Cues, bin_positions
-from .kernels import CUES, ENERGY, FRAME, HISTOGRAMS, LAB, LAB_SQUARED, N_SUMS, SIZE
-from .neighbours import neighbour_pairs
-
-__all__ = ["Partition", "find_regions", "measure", "watershed"]
+from .hierarchy import neighbour_pairs
+from .kernels import (
+    CUES,
+    ENERGY,
+    FRAME,
+    HISTOGRAMS,
+    LAB,
+    LAB_SQUARED,
+    N_FEATURES,
+    N_SUMS,
+    SIZE,
+    BorderTrees,
+    RegionGraph,
+)
 
 Array = NDArray[np.float64]
 
@@ -25,6 +39,8 @@ Array = NDArray[np.float64]
 REGIONS = 1100
 N_TEXTONS = 32
 FLAT = np.float32(1e-3)  # energy below this is rounding
+FILE = Path(__file__).with_name("learnt.npz")
+SIZE_EXPONENT = 0.15  # of the smaller region's share: small regions go first. Chosen among 0, 0.15, 0.3 and 0.5.
 
 
 @dataclass(frozen=True)
@@ -43,17 +59,26 @@ class Partition:
     borders: Array
 
 
-def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None) -> NDArray[np.int32]:
-    """Cut a picture into some hundred regions whose borders follow ridges of the energy (Vincent and Soille 1991).
+def find_regions(
+    energy: NDArray[np.float32], inside: NDArray[np.bool_] | None = None, cell: int | None = None
+) -> NDArray[np.int32]:
+    """Cut a picture into regions whose borders follow ridges of the energy (Vincent and Soille 1991).
 
-    Returns the region of each pixel, 0 to n - 1, and -1 for the pixels that are not `inside`. Each region grows from a
-    marker, a connected set of pixels whose blurred energy is the least in the window of side 2 radius + 1 around them.
+    Returns the region of each pixel, 0 to n - 1, and -1 for pixels that are not `inside`. Each region grows from a
+    connected set of pixels whose blurred energy is the least in the window around them or, for superpixels, in their
+    square `cell` of a grid (Machairas et al. 2015), so that there are about as many regions as squares.
     """
     energy = np.maximum(energy, FLAT)  # otherwise rounding would make many minima in flat areas
-    # with 2.6 the side of a window is about 0.8 of the side that each of REGIONS equal squares would have
-    radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
     coarse = cv2.GaussianBlur(energy, (0, 0), 1.2)
-    lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
+    if cell is None:
+        # with 2.6 the side of a window is about 0.8 of the side that each of REGIONS equal squares would have
+        radius = max(1, round(np.sqrt(energy.size / REGIONS) / 2.6))
+        lowest = coarse <= cv2.erode(coarse, np.ones((2 * radius + 1, 2 * radius + 1), np.uint8))
+    else:
+        rows, columns = (np.arange(length) // cell for length in coarse.shape)
+        least = np.full((rows[-1] + 1, columns[-1] + 1), np.inf, np.float32)
+        np.minimum.at(least, (rows[:, np.newaxis], columns), coarse)
+        lowest = coarse <= least[rows[:, np.newaxis], columns]
     if inside is not None:
         lowest &= inside
     count, markers = cv2.connectedComponents(lowest.astype(np.uint8), connectivity=4)
@@ -70,10 +95,9 @@ def find_regions(energy: NDArray[np.float32], inside: NDArray[np.bool_] | None =
 def watershed(
     values: NDArray[Any], markers: NDArray[Any], inside: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int32]:
-    """Flood a picture, >= 0, from markers over the four neighbours of each pixel; outside the mask the result is 0.
+    """Flood a picture, >= 0, from markers (labels > 0) over the four neighbours of each pixel; 0 outside the mask.
 
-    `markers` are labels > 0, and 0 where nothing is marked; without a mask, `inside`, all pixels are flooded. It gives
-    the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
+    It gives the labels of ``skimage.segmentation.watershed``, whose import takes longer than the flooding.
     """
     # the frame of pixels that are not open stops the flood, so that the kernel needs no checks at the border
     around = np.pad(np.ones(values.shape, bool) if inside is None else inside, 1)
@@ -90,16 +114,8 @@ def watershed(
 def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     """Sum cues over the regions of a label map (-1: no region) and over their borders.
 
-    `cues` has for each pixel the energy, which is how strong a border there can be, and for each cue the structure
-    tensor, of which the planes xx, yy and xy are stored.
-
-    `first` and `second` are the flat indices of the two pixels of each pixel side between regions, `across` says
-    whether the step from one to the other is along x, and `edge` is the border to which it belongs. The strength of a
-    cue at a side is ``sqrt(n^T J n)``, with n the normal of the border and J the mean of the tensors of the two pixels;
-    `xx`, `yy` and `xy` are the products of n that this takes.
-
-    Returns the labels, the sums over the pixels of each region (n, N_SUMS), the pairs of regions with a border (m, 2),
-    and the sums over the sides of each border: their number, the energy, and the strength of each cue (m, 2 + n_cues).
+    The strength of a cue at a pixel side between two regions is ``sqrt(n^T J n)``, with n the normal of the border and
+    J the mean of the cue's tensors at the two pixels.
     """
     count = int(labels.max()) + 1
     first, second, across = _sides(labels)
@@ -109,12 +125,11 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     edges = np.stack(np.divmod(codes, count), axis=1)
     # 1 where the step from `first` to `second` leads from the lower to the higher region; `xy` is twice the product
     xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
-    borders = np.empty((len(edges), 2 + len(CUES)))  # the number of sides, the energy, the strength of each cue
+    borders = np.empty((len(edges), 2 + len(CUES)))
     borders[:, 0] = np.bincount(edge, minlength=len(edges))
     energy = cues.energy.ravel()
     borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
-    planes = cues.tensors.reshape(len(CUES), 3, -1)
-    for place, (jxx, jyy, jxy) in enumerate(planes):  # the tensors of a cue
+    for place, (jxx, jyy, jxy) in enumerate(cues.tensors.reshape(len(CUES), 3, -1)):
         # twice the square of the strength, because the tensors of the two pixels are added
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
         borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
@@ -122,10 +137,7 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
 
 
 def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """List the pixel sides between regions: flat indices of the two pixels, and whether the step is along x.
-
-    Sides at pixels of no region (-1) are left out.
-    """
+    """List the pixel sides between regions: flat indices of the two pixels, and whether the step is along x."""
     places = np.arange(labels.size).reshape(labels.shape)
     sides = []
     for (label, other), (place, other_place) in zip(neighbour_pairs(labels), neighbour_pairs(places), strict=True):
@@ -137,15 +149,10 @@ def _sides(labels: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_], n_edges: int) -> list[NDArray[Any]]:
-    """Return the products xx, yy and 2 xy of the border's normal at each pixel side.
-
-    The normal of a border, from its lower to its higher region, is the sum of those of its sides. A straight border has
-    a sum of 0.7 to 1 times its length; one that closes on itself has none, and all directions count alike: xx and yy
-    are then 1/2, and xy is 0. Others get a mixture, in which `trust`, 0 to 1, is the weight of the sum's direction.
-
-    For each pixel side, `edge` is the border to which it belongs, one of `n_edges`, `towards` is 1 if the step across
-    it goes from the lower to the higher region, else -1, and `across` says whether the step is along x, else y.
-    """
+    """Return the products xx, yy and 2 xy of the border's normal at each pixel side, which belongs to border `edge`."""
+    # The normal of a border, from its lower to its higher region, is the sum of those of its sides (`towards` is -1
+    # where a step leads the other way). A straight border has a sum of 0.7 to 1 times its length. One that closes on
+    # itself has none, and all directions count alike: 1/2, 1/2 and 0. Others get a mixture, by `trust`.
     length = np.bincount(edge, minlength=n_edges)
     x = np.bincount(edge, towards * across, n_edges)
     y = np.bincount(edge, towards * ~across, n_edges)
@@ -157,19 +164,17 @@ def _normals(edge: NDArray[np.int64], towards: Array, across: NDArray[np.bool_],
 
 
 def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
-    """Return sums over the pixels of each of `count` regions, (count, N_SUMS).
-
-    Columns are named in :mod:`.kernels`: the pixels, the sides on the picture's frame or the edge of the mask, energy
-    (how strong a border at the pixel would be), L, a and b, their squares, and from HISTOGRAMS on the soft histograms
-    of L, a and b and the counts of textons.
-    """
+    """Return sums over the pixels of each of `count` regions, (count, N_SUMS), in the columns of the kernels."""
     last = count  # the row of the pixels outside a mask, which is left out at the end
     flat = np.where(labels < 0, last, labels).ravel()
     count += 1
     sums = np.zeros((count, N_SUMS))
     sums[:, SIZE] = np.bincount(flat, minlength=count)
-    frame = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1], _along_mask(labels)])
-    sums[:, FRAME] = np.bincount(frame[frame >= 0], minlength=count)
+    # sides on the frame of the picture, and at the edge of a mask: the label outside is -1, and the larger one inside
+    frame = [labels[0], labels[-1], labels[:, 0], labels[:, -1]]
+    frame += [np.maximum(a, b)[np.minimum(a, b) < 0] for a, b in neighbour_pairs(labels)]
+    around = np.concatenate(frame)
+    sums[:, FRAME] = np.bincount(around[around >= 0], minlength=count)
     sums[:, ENERGY] = np.bincount(flat, cues.energy.ravel(), count)
     place = HISTOGRAMS  # the first column of the next histogram
     for channel, bins in enumerate((L_BINS, A_BINS, B_BINS)):
@@ -178,24 +183,13 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
         sums[:, LAB_SQUARED + channel] = np.bincount(flat, values * values, count)
         sums[:, place : place + bins.number] = _sum_bins(flat, values, bins, count)
         place += bins.number
-    sums[:, place:] = np.bincount(
-        flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS
-    ).reshape(count, N_TEXTONS)
+    textons = np.bincount(flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS)
+    sums[:, place:] = textons.reshape(count, N_TEXTONS)
     return sums[:last]
 
 
-def _along_mask(labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """List the regions along the edge of a mask, outside of which labels are -1, once for each pixel side."""
-    # where one of two neighbours is outside, -1, the larger label is that of the region
-    pairs = [(np.minimum(a, b), np.maximum(a, b)) for a, b in neighbour_pairs(labels)]
-    return np.concatenate([larger[(smaller < 0) & (larger >= 0)] for smaller, larger in pairs])
-
-
 def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: int) -> Array:
-    """Return soft histograms of the values of each region, (count, n_bins); `flat` is the region of each pixel.
-
-    A value is shared between the two bins whose centres are next to it, as :func:`.cues.soft_bins` does.
-    """
+    """Return soft histograms of the values of each region (count, n_bins), as :func:`.cues.soft_bins` shares them."""
     position = bin_positions(values, bins)
     below = np.minimum(position.astype(np.int64), bins.number - 2)
     share = position - below
@@ -203,3 +197,83 @@ def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: 
     n_cells = count * bins.number
     sums = np.bincount(lower, 1 - share, n_cells) + np.bincount(lower + 1, share, n_cells)
     return np.asarray(sums, np.float64).reshape(count, bins.number)
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BorderModel:
+    """What is learnt on training photographs.
+
+    `textons` (float32, 32 x 10) are the centres of filter responses; the leaves of `trees` are added to `base`; `scale`
+    is where the tree of regions is cut unless the user asks for something else.
+    """
+
+    textons: NDArray[np.float32]
+    trees: BorderTrees
+    base: float
+    scale: float
+
+
+@cache
+def load_border_model(path: Path = FILE) -> BorderModel:
+    """Read the model that comes with the package, or another file of the same arrays."""
+    with np.load(path, allow_pickle=False) as arrays:
+        trees = BorderTrees(*(arrays[name] for name in ("roots", "features", "thresholds", "children", "values")))
+        return BorderModel(arrays["textons"], trees, float(arrays["base"]), float(arrays["scale"]))
+
+
+@dataclass(frozen=True)
+class MergeSequence:
+    """The merges of n regions into one.
+
+    `children` (n - 1, 2) are the two nodes that each merge joins; `heights` (n - 1,), ascending in [0, 1], the largest
+    cost of a border up to each merge; `strengths` (m,) the strengths of the borders between the first regions.
+    `features` and `pairs` describe the borders that were judged and name their nodes, those of the first regions first;
+    both are empty unless they were asked for.
+    """
+
+    children: NDArray[np.int64]
+    heights: Array
+    strengths: Array
+    features: Array
+    pairs: NDArray[np.int64]
+
+
+def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int = 0) -> MergeSequence:
+    """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders.
+
+    The weakest border is removed first; those of small regions count as weaker. Borders of the merged region are
+    measured and judged again.
+    """
+    n = len(partition.regions)
+    graph = RegionGraph(
+        # the kernel writes the sums of each merge to the rows after those of the regions
+        np.concatenate([partition.regions, np.zeros((n - 1, partition.regions.shape[1]))]),
+        # perimeters: column 0 of the borders is their length, which counts for the regions on both sides
+        np.bincount(partition.edges.ravel(), np.repeat(partition.borders[:, 0], 2), 2 * n - 1),
+        partition.edges.copy(),
+        partition.borders.copy(),
+        _describe_picture(partition.regions),
+    )
+    features, pairs = np.empty((n_recorded, N_FEATURES)), np.empty((n_recorded, 2), np.int64)
+    children, costs, n_merges, n_used, strengths = kernels.merge(
+        graph, model.trees, model.base, SIZE_EXPONENT, features, pairs
+    )
+    # Islands of a mask do not touch, so n_merges may be less than n - 1. They are joined last, at the largest height
+    # there is. Node k is region k for k < n, and merge k - n after that; those that are nobody's child are the islands'
+    # roots.
+    waiting = np.setdiff1d(np.arange(n + n_merges), children[:n_merges])
+    for node in range(n + n_merges, 2 * n - 1):
+        children[node - n], costs[node - n] = waiting[:2], 1.0
+        waiting = np.append(waiting[2:], node)
+    return MergeSequence(children, np.maximum.accumulate(costs), strengths, features[:n_used], pairs[:n_used])
+
+
+def _describe_picture(regions: Array) -> Array:
+    """Return the number of pixels, the mean energy and the standard deviation of CIELAB of the whole picture."""
+    total = regions.sum(axis=0)
+    means = total / total[SIZE]
+    variances = means[LAB_SQUARED : LAB_SQUARED + 3] - means[LAB : LAB + 3] ** 2
+    return np.array([total[SIZE], means[ENERGY], np.sqrt(np.maximum(variances, 0).sum())])

@@ -10,8 +10,6 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, comma_separated, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["AUTO", "FORMATS", "Format", "Outputs", "WantedSegments"]
-
 AUTO = "auto"
 
 
@@ -80,7 +78,8 @@ class WantedSegments:
     n_segments: Annotated[
         Any,
         Option(
-            "The number of segments, 1 to 1000, or auto: as many as the image has. The default is auto.",
+            "The number of segments, 1 to 1000, or auto (the default): as many as the image has. More than 100 are "
+            "superpixels.",
             flag="--segments",
             metavar="K",
             parse=parse_segments,

@@ -48,7 +48,7 @@ class Corpus:
         return path
 
     def learn(self, chain: Chain, traits: set[str], path: Path | None = None) -> None:
-        """Keep a case that reached a line, or was told a sentence, that no case before did."""
+        """Keep a case that was told a sentence that no case before was."""
         if not traits <= self.reached:
             self.reached |= traits
             if chain and len(chain) < LONGEST and path is not None and path.stat().st_size <= LARGEST_KEPT:

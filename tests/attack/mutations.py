@@ -1,11 +1,9 @@
 """What is done to sound files: with regard to their structure, and without."""
 
-import functools
 import io
 import json
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -90,50 +88,6 @@ ANYWHERE: list[Callable[..., bytes]] = [_flip, _number, _cut, _drop, _repeat, _s
 
 
 # --- by structure -----------------------------------------------------------------------------------------------------
-
-
-def _png(data: bytes, random: Random) -> bytes:
-    """Change a chunk and mend its checksum, or repeat, drop or add one."""
-    position, chunks = 8, []
-    while position + 12 <= len(data):
-        (length,) = struct.unpack_from(">I", data, position)
-        chunks.append((data[position + 4 : position + 8], data[position + 8 : position + 8 + length]))
-        position += 12 + length
-    at = random.randrange(len(chunks))
-    kind, content = chunks[at]
-    action = random.randrange(5)
-    if action == 0:
-        chunks[at] = kind, _number(content, random)
-    elif action == 1:
-        chunks[at : at + 1] = [chunks[at]] * random.choice((0, 2, 500))
-    elif action == 2:
-        size = struct.pack(">II", random.choice(ODD) % 2**31, random.choice((1, 30, 10**5, 10**6)))
-        chunks[0] = chunks[0][0], size + chunks[0][1][8:]
-    elif action == 3:
-        chunks.insert(at, (b"zTXt", b"x\0\0" + _packed_zeros(random.choice((10**3, 10**8)))))
-    else:
-        depth, colour = random.choice((1, 2, 4, 8, 16, 3)), random.choice((0, 2, 3, 4, 6, 1))
-        chunks[0] = chunks[0][0], chunks[0][1][:8] + bytes((depth, colour)) + chunks[0][1][10:]
-    packed = (struct.pack(">I", len(c)) + k + c + struct.pack(">I", zlib.crc32(k + c)) for k, c in chunks)
-    return data[:8] + b"".join(packed)
-
-
-@functools.cache
-def _packed_zeros(size: int) -> bytes:
-    return zlib.compress(bytes(size), 9)
-
-
-def _tiff(data: bytes, random: Random) -> bytes:
-    """Change a tag of the first directory: its number, type, count or value."""
-    order = "<" if data[:2] == b"II" else ">"
-    (start,) = struct.unpack_from(order + "I", data, 4)
-    (count,) = struct.unpack_from(order + "H", data, start)
-    entry = start + 2 + 12 * random.randrange(count)
-    offset, form = random.choice(((0, "H"), (2, "H"), (4, "I"), (8, "I"), (8, "I"), (8, "I")))
-    value = random.choice((*ODD[:14], 5, 6, 7, 8, 32773, 50000, 1000)) % (1 << 8 * struct.calcsize(form))
-    changed = bytearray(data)
-    struct.pack_into(order + form, changed, entry + offset, value)
-    return bytes(changed)
 
 
 def _zip(data: bytes, random: Random) -> bytes:
@@ -223,12 +177,6 @@ def _leaf(value: Any, random: Random) -> Any:
     return changed
 
 
-def _mat(data: bytes, random: Random) -> bytes:
-    """Change a type or a size of a MATLAB file's elements."""
-    at = 128 + 8 * random.randrange(max(1, min(40, (len(data) - 136) // 8)))
-    return data[:at] + struct.pack("<I", random.choice((*ODD[:14], 14, 15, 9))) + data[at + 4 :]
-
-
 def _boxes(data: bytes, random: Random) -> bytes:
     """Change a size, a count or a rate behind a four-letter name of a video's container."""
     names = [b"moov", b"trak", b"stsz", b"stco", b"stts", b"stsc", b"mdhd", b"tkhd", b"avcC", b"avih", b"strh", b"strf"]
@@ -262,11 +210,8 @@ def _text(data: bytes, random: Random) -> bytes:
 
 
 STRUCTURES: dict[str, Callable[[bytes, Random], bytes]] = {
-    "png": _png,
-    "tiff": _tiff,
     "npz": _zip,
     "npy": _npy,
-    "mat": _mat,
     **dict.fromkeys(("mp4", "mkv", "avi"), _boxes),
     **dict.fromkeys(("log", "csv"), _text),
 }

@@ -17,7 +17,6 @@ BARS = {
     "videos": 1000,
     "models": 5000,
     "matrices": 5000,
-    "tiffs": 1000,
     "sparse": 1000,
     "logs": 1000,
     "keywords": 1000,

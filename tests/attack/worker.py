@@ -3,6 +3,7 @@
 import multiprocessing as mp
 import os
 import random
+import re
 import resource
 import time
 from multiprocessing.connection import Connection
@@ -14,11 +15,11 @@ USUAL_MEMORY = (4, 300 << 20)
 SECONDS = 10.0  # of the processor, beside what the size of the result takes
 IDLE = 300.0  # seconds without any work of the processor, after which a process hangs
 ADDRESSES = 16 << 30  # bytes that a worker may take; what it really takes is looked at case by case
-WATCHED_SECONDS = 0.02  # a case that takes longer is not read again, ten times as slowly, to see which lines it reaches
+QUOTED = re.compile("[0-9.]+|`[^`]*`|\"[^\"]*\"|'[^']*'")  # what differs from file to file in messages
 
 
 class Seen(NamedTuple):
-    """What was wrong with a case, or nothing, and what it reached for the first time in its process."""
+    """What was wrong with a case, or nothing, and what it was told."""
 
     complaint: str
     traits: set[str]
@@ -100,10 +101,11 @@ def _work(pipe: Connection) -> None:
     for number in (1, 2):  # decoders print
         os.dup2(nowhere, number)
     from visionnmf.exceptions import VisionNMFError
+    from visionnmf.io.decoding import decode_apart
 
-    from . import reach, targets
+    from . import targets
 
-    lines = reach.Lines()
+    decode_apart()
     pipe.send("ready")
     while True:
         kind, seed, number, path = pipe.recv()
@@ -114,7 +116,7 @@ def _work(pipe: Connection) -> None:
             size = targets.MADE[kind](random.Random(f"{seed}:{number}")) if made else targets.READERS[kind](path)
         except VisionNMFError as told:
             size = path.stat().st_size if path else 0  # what was refused may have been read once
-            traits.add(reach.kind_of(told, path))
+            traits.add(QUOTED.sub("", str(told).replace(str(path), "FILE"))[:200])
             if "\n" in str(told):
                 error = f"more than one line: {told}"
         except ValueError as told:  # scikit-learn's own words for arrays
@@ -122,13 +124,6 @@ def _work(pipe: Connection) -> None:
         except BaseException as told:
             error = f"{type(told).__name__}: {told}"
         memory, seconds = _peak() - before, time.process_time() - begin
-        if path is not None and not error and seconds < WATCHED_SECONDS:
-            try:
-                with lines.watched():
-                    targets.READERS[kind](path)
-            except Exception:  # judged above
-                pass
-            traits |= lines.new
         pipe.send((error[:500], size, memory, seconds, traits))
 
 

@@ -47,7 +47,7 @@ PARTS = {
     "masquerade": ["table", "poison", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "words"],
     "online": ["mnist", "contaminated"],
-    "segmentation": ["defaults", "boundaries", "corrupted", "small", "wrong", "seconds"],
+    "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],
 }
 
 

@@ -294,7 +294,7 @@ def test_mat_of_a_machine_with_the_other_byte_order(tmp_path):
     assert faces.names == ("2", "300")
 
 
-def test_a_bad_mat_is_one_line(tmp_path, monkeypatch):
+def test_a_bad_mat_is_one_line(tmp_path):
     path = tmp_path / "x.mat"
     good = {"fea": np.zeros((2, 4)), "gnd": np.ones((2, 1))}
 
@@ -304,56 +304,33 @@ def test_a_bad_mat_is_one_line(tmp_path, monkeypatch):
         assert "\n" not in str(caught.value)
 
     path.write_bytes(b"nothing of the kind")
-    check(UnsupportedError, "is no file of MATLAB 5 to 7")
+    check(UnreadableError, "cannot be read")
     savemat(path, {"X": good["fea"], "gnd": good["gnd"]})
     check(UnreadableError, "it has no fea, it holds 'X', 'gnd'")
     savemat(path, {**good, "fea": "text"})
-    check(UnsupportedError, "fea is no matrix of real numbers")
+    check(UnsupportedError, "fea is not a matrix of real numbers")
     savemat(path, {**good, "fea": np.zeros((2, 2, 2))})
     check(UnsupportedError, r"fea must have the shape .*, got \(2, 2, 2\)")
     savemat(path, {**good, "fea": np.zeros((2, 24))})
     check(UnsupportedError, "fea must have a row for each square image, got 24 columns")
     savemat(path, {**good, "gnd": np.ones((3, 1))})
     check(UnsupportedError, "for 2 images")
-    savemat(path, good, format="4")
-    check(UnsupportedError, "is no file of MATLAB 5 to 7; save it in MATLAB with the option -v7")
-    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(512))
-    check(UnsupportedError, "is no file of MATLAB 5 to 7")
     savemat(path, good)
     path.write_bytes(path.read_bytes()[:-40])
-    check(UnreadableError, r"cannot be read as a MATLAB file: an element of \d+ bytes where there are \d+")
+    check(UnreadableError, "cannot be read")
 
 
-def test_a_mat_that_claims_or_inflates_too_much_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "x.mat"
-    savemat(path, {"fea": np.zeros((2, 40_000)), "gnd": np.ones((2, 1))}, do_compression=True)
-    assert path.stat().st_size < 4000
-    monkeypatch.setattr(inputs, "MAX_BYTES", 10_000)
-    with pytest.raises(TooLargeError, match=r"inflated, has \d+ bytes, more than 10000"):
-        load_faces(path)
-    savemat(path, {f"v{i}": np.zeros(500) for i in range(3)}, do_compression=True)  # each alone would do
-    with pytest.raises(TooLargeError, match=r"inflated, has \d+ bytes, more than 10000"):
-        load_faces(path)
-    monkeypatch.setattr(inputs, "MAX_BYTES", 100)
-    with pytest.raises(TooLargeError, match=r"x\.mat has \d+ bytes, more than 100"):
-        load_faces(path)
-
-
-@pytest.mark.parametrize("kind", ["mat", "npz"])
-def test_damage_anywhere_in_a_file_is_an_error_of_ours_or_harmless(tmp_path, rng, kind):
-    path = tmp_path / f"x.{kind}"
-    if kind == "mat":
-        savemat(path, {"fea": np.arange(32.0).reshape(2, 16), "gnd": np.ones((2, 1))}, do_compression=True)
-    else:
-        np.savez_compressed(path, images=np.arange(32, dtype=np.uint8).reshape(2, 4, 4), labels=np.arange(2))
+def test_damage_anywhere_in_an_npz_is_an_error_of_ours_or_harmless(tmp_path, rng):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, images=np.arange(32, dtype=np.uint8).reshape(2, 4, 4), labels=np.arange(2))
     whole = np.frombuffer(path.read_bytes(), np.uint8)
-    for _ in range(200):
+    for _ in range(100):
         damaged = whole.copy()
         damaged[rng.integers(len(whole), size=rng.integers(1, 4))] = rng.integers(256)
         path.write_bytes(damaged[: len(whole) - rng.choice([0, 0, 7])].tobytes())
         try:
             faces = load_faces(path)
-        except (UnreadableError, UnsupportedError, TooLargeError) as error:
+        except (UnreadableError, UnsupportedError) as error:
             assert "\n" not in str(error)
         else:
             assert isinstance(faces, Faces)

@@ -14,7 +14,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Graph, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, fit, solve_codes
+from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 from visionnmf.models import truncated_svd
 
@@ -132,48 +132,7 @@ def test_the_bound_of_groups_is_a_share_of_the_initial_one(rng, X):
     np.testing.assert_allclose(sums, bounds)  # the bounds hold, and they bind
 
 
-# --- the baselines of NeNMF and sBCD ----------------------------------------------------------------------------------
-
-HALVES = {
-    "pnls": naive_papers.pnls,
-    "qn": naive_papers.qn,
-    "pbb": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=True, memory=10, steps=20),
-    "cbgp": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=False, memory=1, steps=5),
-    "as": naive_papers.exact,
-    "cg": naive_papers.cg,
-    "gcd": naive_papers.gcd,
-}
-
-
-@pytest.mark.parametrize("solver", HALVES)
-def test_a_rival_is_its_loop(solver, X, start):
-    Wt, H = start
-    for _ in range(ITERATIONS):
-        Wt = HALVES[solver](X.T, H, Wt)
-        H = HALVES[solver](X, Wt, H)
-    agree(run(Problem(X, FROBENIUS), start, solver), (Wt, H))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["pbb", "cbgp", "cg", "gcd", "nenmf-paper"])  # the exact ones are SciPy's above
-def test_rivals_end_at_stationary_points(solver, X, start):
-    Wt, H = run(Problem(X, FROBENIUS), start, solver, 150)
-    E = Wt.T @ H - X
-    for F, G in ((Wt, H @ E.T), (H, Wt @ E)):
-        assert np.abs(F - np.maximum(F - G, 0)).max() < 1e-2 * np.abs(X).max()
-
-
-@pytest.mark.parametrize("solver", [*HALVES, "gd", "nenmf-paper"])
-def test_rivals_take_data_and_factors_of_zeros(solver, X, start):
-    for data, factors in ((np.zeros_like(X), start), (X, [np.zeros_like(F) for F in start])):
-        for F in run(Problem(data, FROBENIUS), factors, solver, 5):
-            assert np.isfinite(F).all() and (F >= 0).all()
-
-
-@pytest.mark.parametrize("beta", [0.0, 1.0, 2.0, 3.0])
-def test_gradient_descent_has_fixed_steps(beta, X, start):
-    W, H = naive_papers.gradient_descent(X, start[0].T, start[1], beta, ITERATIONS)
-    agree(run(Problem(X, Loss("beta", beta)), start, "gd"), (W.T, H))
+# --- sBCD and projective NMF ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, 2.0, 3.0])
@@ -197,37 +156,16 @@ def test_the_truncated_svd_searches_ranks(rank, rng):
 # --- online -----------------------------------------------------------------------------------------------------------
 
 
-def learnt(method, X, H, *, volume=0.0, seed=0):
+def learnt(method, X, H, *, seed=0):
     """Learn one sample after the other without forgetting; return the start in the method's set, and the components."""
     record, H, rng = METHODS[method], H.copy(), RandomState(seed)
-    options = OnlineOptions(batch_size=1, forget_factor=1.0, buffer=None, horizon=len(X), volume=volume)
+    options = OnlineOptions(batch_size=1, forget_factor=1.0, buffer=None, horizon=len(X))
     if record.constrain is not None:
         record.constrain(H, Problem(X, Loss(record.losses[0])))
     start, state = H.copy(), record.state.start(H)
     for x in X:
         record.learn(Batch(Problem(x[None], Loss(record.losses[0])), options, rng), H, state)
     return start, H
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["omf", "omf-da", "omf-cg"])
-def test_omf_is_equations_44_and_45(name, rng, start):
-    parts = np.kron(np.eye(4), np.ones(4)) + 0.2 * rng.random((4, 16))  # hardly alike, so that A is well conditioned
-    X = rng.random((ITERATIONS, 4)) @ parts + 0.1 * rng.random((ITERATIONS, 16))
-    update = {
-        "omf": naive_online.omf_update,
-        "omf-da": naive_online.diagonal_update,
-        "omf-cg": naive_online.conjugate_update,
-    }[name]
-    H, found = learnt(name, X, start[1])
-    agree([found], [naive_online.omf(X, H, update)])
-
-
-def test_inmf_vc_is_equations_41_and_42(rng):
-    X, H = 0.1 + rng.random((ITERATIONS, 4)), 0.2 + rng.random((4, 4)) + 2 * np.eye(4)
-    found = learnt("inmf-vc", X, H, volume=1e-5)[1]  # a larger volume makes of rounding more than 1e-10
-    agree([found], [naive_online.inmf_vc(X, H, 1e-5)])
-    assert np.abs(found - learnt("inmf-vc", X, H)[1]).max() > 1e-6
 
 
 def test_or_nmf_is_has_no_floors(X, start):
@@ -262,7 +200,3 @@ def test_or_nmf_is_refuses_an_infinite_gradient():
     with pytest.raises(ParameterError):
         method.learn(Batch(Problem(X, Loss("itakura-saito")), OnlineOptions(60, 1.0), RandomState(0)), H, state)
     assert state.steps == 0 and len(state.samples) == 0  # so that the next batch is learnt as the first
-
-
-def test_every_solver_of_a_paper_is_in_the_table():
-    assert {*HALVES, "gd", "nenmf-paper", "ogm-printed"} <= set(SOLVERS)

@@ -4,7 +4,6 @@ import io
 import os
 import struct
 import sys
-import warnings
 import zlib
 
 import cv2
@@ -15,12 +14,12 @@ from helpers import data_file
 from PIL import Image
 
 from visionnmf.exceptions import (
-    MediaError,
     TooLargeError,
     UnreadableError,
     UnsupportedError,
 )
 from visionnmf.io import read_image, sample_names
+from visionnmf.io.images import decode_image
 
 HEIGHT, WIDTH = 24, 35
 
@@ -269,34 +268,11 @@ def test_a_predictor_without_compression_is_ignored(tmp_path):
     np.testing.assert_array_equal(_read(tmp_path, _tiff_with_predictor()), RGB16)
 
 
-def _tiff_of_many_heights():
-    """A TIFF of tiles whose height is a list of numbers: times a width it was a list of many more."""
-    data = _tiff(GREY8, tile=(16, 16))
-    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
-        place = tiff.pages[0].tags[257].offset
-    return data[:place] + struct.pack("<HHII", 257, 3, 20, len(data)) + data[place + 12 :] + bytes(40)
-
-
-def _tiff_of_text(number):
-    """A TIFF that gives a number of one of its tags as a byte of text."""
-    data = _tiff(RGB16, photometric="rgb", tile=(16, 16))
-    with tifffile.TiffFile(io.BytesIO(data)) as tiff:
-        place = tiff.pages[0].tags[number].offset
-    return data[:place] + struct.pack("<HHI4s", number, 7, 1, b"(") + data[place + 12 :]
-
-
 def _tiff_of_565_bits():
     data = _tiff(RGB8, photometric="rgb")
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
         place = tiff.pages[0].tags[258].valueoffset
     return data[:place] + struct.pack("<HHH", 5, 6, 5) + data[place + 6 :]
-
-
-def _inflating_tiff():
-    """A deflated 16-bit TIFF whose one strip grows to 60 MB where 1680 bytes belong."""
-    data = _tiff(GREY16, compression="zlib", rowsperstrip=HEIGHT)
-    bomb = zlib.compress(bytes(60_000_000), 9)
-    return _patched_tiff(data, {273: len(data), 279: len(bomb)}) + bomb
 
 
 def _packbits_tiff(runs):
@@ -310,15 +286,12 @@ def _literal_runs(content):
     return b"".join(bytes([len(piece) - 1]) + piece + b"\x80" for piece in pieces)  # 128: nothing follows
 
 
-def test_packbits_are_read_and_bounded(tmp_path):
+def test_packbits_are_read_whole(tmp_path):
     content = GREY16.astype("<u2").tobytes()
     np.testing.assert_array_equal(_read(tmp_path, _packbits_tiff(_literal_runs(content))), _grey(GREY16))
-    with pytest.raises(UnreadableError, match="compressed image data are larger than the image"):
-        _read(tmp_path, _packbits_tiff(_literal_runs(content + b"1")))
-    with pytest.raises(UnreadableError, match="compressed image data end too early"):
-        _read(tmp_path, _packbits_tiff(_literal_runs(content[:-1])))
-    with pytest.raises(UnreadableError, match="compressed image data end too early"):  # its last run is cut off
-        _read(tmp_path, _packbits_tiff(_literal_runs(content)[:-5]))
+    for short in (_literal_runs(content[:-1]), _literal_runs(content)[:-5]):  # of this its last run is cut off
+        with pytest.raises(UnreadableError, match="damaged"):
+            _read(tmp_path, _packbits_tiff(short))
     with pytest.raises(UnreadableError, match="it has 1 of 8 parts"):
         _read(tmp_path, _patched_tiff(_packbits_tiff(_literal_runs(content)), {278: 3}))  # three rows in each strip
 
@@ -339,7 +312,7 @@ def test_parts_of_a_tiff_that_end_too_early_are_refused(tmp_path, by):
     patched = bytearray(whole[:start] + short + whole[end:])
     form = {3: "<H", 4: "<I"}[int(tag.dtype)]
     struct.pack_into(form, patched, tag.valueoffset + struct.calcsize(form) * (len(sizes) - 1), len(short))
-    with pytest.raises(UnreadableError, match="compressed image data end too early"):
+    with pytest.raises(UnreadableError, match="damaged"):
         _read(tmp_path, bytes(patched))
 
 
@@ -405,7 +378,7 @@ HOSTILE = {
     "missing strip": (
         _patched_tiff(_encode(GREY16, "TIFF", compression="tiff_lzw"), {273: 10**6}),
         UnreadableError,
-        "image data lie beyond its end",
+        "holds fewer data than it declares",
     ),
     "grown tiff": (
         _patched_tiff(_tiff(GREY16), {256: 9000, 257: 9000}),
@@ -417,22 +390,12 @@ HOSTILE = {
         UnreadableError,
         "holds fewer data than it declares",
     ),
-    "unknown planes": (
-        _patched_tiff(_tiff(RGB16, photometric="rgb"), {284: 7}),
-        UnreadableError,
-        "its PlanarConfiguration is 7",
-    ),
     "zero size png": (_png(GREY8[..., None], 0, size=(0, 5)), UnreadableError, "damaged"),
     "short png data": (_png(RGB8, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
     "short deep png data": (_png(RGB16, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
     "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
     "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
-    "tiff of many heights": (_tiff_of_many_heights(), UnreadableError, "its ImageLength has 20 values"),
-    "tiff with a width of text": (_tiff_of_text(256), UnreadableError, r"its ImageWidth is b'\('"),
-    "tiff with a height of text": (_tiff_of_text(257), UnreadableError, r"its ImageLength is b'\('"),
     "tiff of 5, 6 and 5 bits": (_tiff_of_565_bits(), UnsupportedError, r"channels of \(5, 6, 5\) bits"),
-    "inflating tiff": (_inflating_tiff(), UnreadableError, "compressed image data are larger than the image"),
-    "runs of a tiff": (_packbits_tiff(b"\x81\x07" * 500_000), UnreadableError, "data are larger than the image"),
     "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),
     "float range": (
         _floats(0, 255),
@@ -512,38 +475,11 @@ def test_limits(tmp_path, monkeypatch):
         _read(tmp_path, EXACT["png rgb"][0])
 
 
-@pytest.mark.parametrize(
-    "kind", ["png rgb", "png 16 rgb", "tiff 16 rgb", "tiff 16 rgb predictor", "webp", "bmp", "jpeg"]
-)
-def test_flipped_bits_give_a_picture_or_one_line(tmp_path, kind):
-    original = _jpeg if kind == "jpeg" else EXACT[kind][0]
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        data = bytearray(original)
-        for position in rng.integers(0, min(len(data), 400 if seed % 2 else len(data)), rng.integers(1, 20)):
-            data[position] ^= 1 << int(rng.integers(8))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # by chance some become transparent
-            try:
-                image = _read(tmp_path, bytes(data))
-            except MediaError as error:
-                assert "\n" not in str(error)
-            else:
-                assert image.ndim == 3 and image.shape[2] == 3 and image.dtype in (np.uint8, np.uint16)
-
-
 def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):
-    given = []
-
-    def half_grey(data):
-        given.append(data)
-        return np.where(np.arange(HEIGHT)[:, None, None] < 12, RGB16[..., ::-1], 32768).astype(np.uint16)
-
-    monkeypatch.setattr("visionnmf.io.images.decode_by_opencv", half_grey)
-    text = _chunk(b"tEXt", b"Comment\0of an attacker")
+    half_grey = np.where(np.arange(HEIGHT)[:, None, None] < 12, RGB16[..., ::-1], 32768).astype(np.uint16)
+    monkeypatch.setattr("visionnmf.io.images.decode_by_opencv", lambda data: half_grey)
     with pytest.raises(UnreadableError, match="two decoders disagree"):
-        _read(tmp_path, _png(RGB16, 2, extra=text))
-    assert given == [_png(RGB16, 2)]  # texts and profiles do not reach the second decoder
+        _read(tmp_path, _png(RGB16, 2))
 
 
 def test_samples_are_the_bundled_ones_and_come_as_scikit_image_has_them():
@@ -564,15 +500,18 @@ def test_research_photograph():
     np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))
 
 
-def test_passes_over_a_jpeg_are_bounded(tmp_path, monkeypatch):
-    """Each of twenty bytes is one over the whole picture: 400 kB took eighteen seconds of 4000 x 4000 pixels."""
-    sound = _encode(RGB8, "JPEG", progressive=True)
-    last = sound[sound.rindex(b"\xff\xda") : -2]
-    assert _read(tmp_path, sound[:-2] + 400 * last + sound[-2:]).shape == RGB8.shape
-    with pytest.raises(UnreadableError, match="a JPEG picture of more than 500 scans; save it again"):
-        _read(tmp_path, sound[:-2] + 500 * last + sound[-2:])
-    thumbnail = b"\xff\xe1" + (2 + 600 * len(last)).to_bytes(2) + 600 * last  # scans that are not of the picture
-    assert _read(tmp_path, sound[:2] + thumbnail + sound[2:]).shape == RGB8.shape
-    monkeypatch.setattr("visionnmf.io.pixel_conversion.MOST_SCANS", 0)
-    with pytest.raises(UnreadableError, match="more than 0 scans"):
-        _read(tmp_path, _encode(RGB8, "TIFF", compression="jpeg"))
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+def test_the_transparent_grey_of_a_png_of_any_depth_becomes_white(bits):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    most = 2**bits - 1
+    row = "".join(f"{value:0{bits}b}" for value in [0, 1, most, 0] * 2)  # whole bytes
+    rows = b"\0" + int(row, 2).to_bytes(bits)
+    header = struct.pack(">IIBBBBB", 8, 1, bits, 0, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"tRNS", struct.pack(">H", 1)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+    with pytest.warns(UserWarning, match="transparent"):
+        image = decode_image(data, "made.png")
+    white = np.iinfo(image.dtype).max
+    assert image[0, :4, 0].tolist() == [0, white, white, 0]

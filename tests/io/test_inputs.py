@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from visionnmf.exceptions import UnreadableError
-from visionnmf.io import expand_images, expand_inputs
+from visionnmf.io import expand_images, expand_inputs, stem_of
 
 
 def _touch(folder: Path, *names: str) -> list[str]:
@@ -40,6 +40,11 @@ def test_a_file_with_brackets_in_its_name_is_that_file(tmp_path):
 
 def test_a_missing_plain_file_passes_so_that_a_batch_can_go_on():
     assert expand_inputs(["nothing.png"]) == ["nothing.png"]
+
+
+@pytest.mark.parametrize("name", ["clips/highway/input", "clips/highway/input/", "clips/highway/input/in*.jpg"])
+def test_results_of_a_folder_of_input_are_named_after_the_clip(name):
+    assert stem_of(name) == "highway" and stem_of("a/input.png") == "input"
 
 
 def test_hidden_images_of_a_folder_are_left_out(tmp_path):

@@ -55,7 +55,7 @@ def test_xmp_iptc_and_sidecars(tmp_path):
 def test_a_packet_without_an_end_is_reported(tmp_path):
     path = jpeg(tmp_path / "a.jpg", packet("Nacht").replace(b"</x:xmpmeta>", b""), iptc("Wald"))
     found = find_keywords(path)
-    assert found.words == ["Wald"] and found.damaged == [f"{path}: its XMP metadata have no end within 1 MiB"]
+    assert found.words == ["Wald"] and "its XMP metadata are damaged" in found.damaged[0]
 
 
 def test_an_empty_keyword_of_iptc_is_passed_over(tmp_path):
@@ -72,20 +72,18 @@ def test_xmp_of_other_formats(form, tmp_path):
     assert read_keywords(path) == ["Wald"]
 
 
-def test_entities_are_never_expanded(tmp_path):
-    bomb = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bang">]>' + packet("&b;")
-    path = jpeg(tmp_path / "a.jpg")
-    sidecar_of(path).write_bytes(bomb)
-    with pytest.raises(UnreadableError, match=r"a\.jpg\.xmp: its XMP metadata are damaged .*document type"):
-        read_keywords(path)
-
-
 DAMAGED = [
     b"<x:xmpmeta",
     packet("a")[:-20],
     b"<a>" * 60,
     b"\xff\xfe\x00\x01",
     packet("&c;"),
+    b'<!DOCTYPE a [<!ENTITY b0 "'
+    + b"a" * 1000
+    + b'">'
+    + b"".join(b'<!ENTITY b%d "%b">' % (i, b"&b%d;" % (i - 1) * 99) for i in range(1, 9))
+    + b"]>"
+    + packet("&b8;"),  # would expand to 10^19 letters
     b'<?xml version="1.0" encoding="foo"?><a/>',
 ]
 
@@ -94,8 +92,9 @@ DAMAGED = [
 def test_damaged_sidecars_are_one_sentence(content, tmp_path):
     path = jpeg(tmp_path / "a.jpg")
     sidecar_of(path).write_bytes(content)
-    with pytest.raises(UnreadableError, match="its XMP metadata are damaged"):
+    with pytest.raises(UnreadableError, match=r"a\.jpg\.xmp: its XMP metadata are damaged"):
         read_keywords(path)
+    assert find_keywords(jpeg(path, packet("in the file"))).words == ["in the file"]
 
 
 def test_sizes_are_bounded(tmp_path):
@@ -139,12 +138,3 @@ def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
     monkeypatch.setattr(unicodedata, "normalize", lambda form, text: composed.append(len(text)) or whole(form, text))
     (word,) = clean_words([" " * 9999 + "a" + "\u0301\u0323" * 9000])
     assert word.startswith("\u1ea1") and max(composed) <= 1000
-
-
-def test_a_large_sidecar_leaves_the_other_words(tmp_path):
-    path = jpeg(tmp_path / "a.jpg", packet("in the file"))
-    sidecar_of(path).write_bytes(packet("a") + b" " * (1 << 20))
-    with pytest.raises(UnreadableError, match="larger than 1 MiB"):
-        read_keywords(path)
-    found = find_keywords(path)
-    assert found.words == ["in the file"] and len(found.damaged) == 1

@@ -5,7 +5,6 @@ import io
 import json
 import math
 import re
-import struct
 import tracemalloc
 import zipfile
 from contextlib import suppress
@@ -341,11 +340,10 @@ def header(more):
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (npy((1 << 60, 4), content=bytes(8)), "one is not of the size it says"),
-        (npy((2,), content=bytes(8)), "one is not of the size it says"),
-        (npy((1,), content=bytes(16)), "one is not of the size it says"),
+        (npy((1 << 60, 4), content=bytes(8)), "damaged"),
+        (npy((2,), content=bytes(8)), "damaged"),
         (npy((-1, -1), content=bytes(8)), "damaged"),
-        (npy((1,), "|O", bytes(8)), "one holds objects"),
+        (npy((1,), "|O", bytes(8)), "Object arrays cannot be loaded"),
         (npy((1,), "<U2", bytes(8)), "one must be an array of numbers"),
         (npy((1,), "<c16", bytes(16)), "one must be an array of numbers"),
         (npy((1,), [("a", "<f8")], bytes(8)), "one must be an array of numbers"),
@@ -353,7 +351,6 @@ def header(more):
         (npy((2,), content=bytes(16)).replace(b"}", b"'"), "damaged"),
         (b"no array", "damaged"),
         (b"\x93NUMPY\x09\x00" + bytes(99), "damaged"),
-        (b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 20) + bytes(1 << 20), "its header has 1048576 bytes"),
         (b"", "damaged"),
     ],
 )
@@ -376,7 +373,7 @@ def test_compressed_and_encrypted_files_are_refused(path):
     at = data.rfind(b"PK\1\2")  # a member in the directory; eight bytes further, its flags
     data[at + 8] |= 1
     path.write_bytes(data)
-    with pytest.raises(UnreadableError, match="it is encrypted"):
+    with pytest.raises(UnreadableError, match="is encrypted"):
         PLAIN.load(path)
 
 
@@ -441,20 +438,6 @@ def test_what_is_quoted_of_a_large_value_takes_little_memory():
     assert len(one_line(ValueError("a " * 500_000))) < 10_000
     assert tracemalloc.get_traced_memory()[1] < 5e6
     tracemalloc.stop()
-
-
-@pytest.mark.slow
-def test_a_directory_of_many_members_is_refused_before_it_is_read(path):
-    replaced(path, **{f"{i:06}": b"" for i in range(20_000)})
-    with pytest.raises(UnreadableError, match=r"its directory has 1[0-9]{6} bytes"):
-        PLAIN.load(path)
-
-
-@pytest.mark.slow
-def test_a_large_directory_of_a_zip64_file_is_refused(path):
-    replaced(path, **{f"{i}": b"" for i in range(70_000)})  # more than the 16 bits of the plain record
-    with pytest.raises(UnreadableError, match=r"its directory has [34][0-9]{6} bytes"):
-        PLAIN.load(path)
 
 
 def test_a_file_with_bytes_after_its_directory_is_read(path):

@@ -1,6 +1,7 @@
 """Outputs are whole or absent, alone and together, and never written over an input."""
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.exceptions import MediaError, OutdatedError, OutputExistsError, ParameterError
 from visionnmf.io import (
     VideoWriter,
     check_outputs,
@@ -21,6 +23,8 @@ from visionnmf.io import (
     output_folder,
     outputs,
     read_image,
+    record_of,
+    recording,
     together,
     write_image,
 )
@@ -40,6 +44,43 @@ def test_output_appears_only_when_the_block_is_done(tmp_path):
         assert not target.exists()
     assert target.read_bytes() == b"whole"
     assert os.listdir(tmp_path) == ["out.png"]
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.json", "a.geojson"])
+def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path):
+    path, settings = tmp_path / name, {"loss": "huber", "ranks": (1, 2)}
+    made = {"version": "1", "input": "photo 1a", "settings": settings}
+    image = np.arange(24, dtype=np.uint16).reshape(4, 6)
+
+    def write(force=False, **made):
+        with recording(**made):
+            if path.suffix == ".png":
+                write_image(path, image, force=force)
+            else:
+                with output_file(path, force=force) as temporary:
+                    temporary.write_text('{\n"count": 3}')
+
+    write(**made)
+    assert record_of(path) == made | {"settings": {"loss": "huber", "ranks": [1, 2]}}
+    if path.suffix == ".png":
+        np.testing.assert_array_equal(read_image(path)[..., 0], image)
+        with Image.open(path) as picture:
+            assert json.loads(picture.text["visionnmf"]) == record_of(path)
+    else:
+        assert json.loads(path.read_text()) == {"visionnmf": record_of(path), "count": 3}
+    with pytest.raises(OutputExistsError, match="exists already"):
+        write(**made | {"version": "2"})
+    for other in ({**made, "input": "photo 2b"}, {**made, "settings": {}}):
+        with pytest.raises(OutdatedError, match=f"{name}: was not made from this input with these settings"):
+            write(**other)
+        with recording(**other), pytest.raises(OutdatedError):
+            check_outputs([path], False)
+    write(force=True, **other)
+    assert record_of(path)["settings"] == {}
+    path.write_bytes(b"by another program")
+    assert record_of(path) is None
+    with pytest.raises(OutdatedError):
+        write(**other)
 
 
 def test_output_has_the_permissions_of_an_ordinary_file(tmp_path):

@@ -1,13 +1,13 @@
-"""Tables of numbers: what they may hold, and how much memory untrusted files can ask for."""
+"""Tables of numbers: their forms are recognised or refused."""
 
 import csv
-import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import tables, write_csv
+from visionnmf.exceptions import UnreadableError, UnsupportedError
+from visionnmf.io import write_csv
 from visionnmf.io.tables import read_column, read_tables
 
 
@@ -48,60 +48,6 @@ def test_what_is_wrong_with_text_is_told(tmp_path, text, key, message):
         read_tables(path, key=key)
 
 
-@pytest.mark.slow
-def test_empty_cells_take_no_more_memory_than_numbers(tmp_path):
-    """They took forty bytes each."""
-    path = tmp_path / "t.csv"
-    path.write_bytes((b"," * 19 + b"\n") * 5_000)
-    tracemalloc.start()
-    (table,) = read_tables(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert table.X.shape == (5_000, 20) and np.isnan(table.X).all()
-    assert peak < 2 * table.X.nbytes + 1e6
-
-
-def test_tables_are_bounded(tmp_path, monkeypatch):
-    path = tmp_path / "t.csv"
-    path.write_text("key,a,b\n" + "k,1,2\n" * 50)
-    with monkeypatch.context() as patch, pytest.raises(TooLargeError, match="has more than 99 numbers"):
-        patch.setattr(tables, "MOST_NUMBERS", 99)
-        read_tables(path, key="key")
-    monkeypatch.setattr(tables, "MOST_TEXT", 49 * (tables.TEXT_BYTES + 1))
-    with pytest.raises(TooLargeError, match="has keys or labels of more than 0 MiB"):
-        read_tables(path, key="key")
-    with pytest.raises(TooLargeError, match="has keys or labels of more than 0 MiB"):
-        read_column(path)
-    monkeypatch.setattr(tables, "LONGEST_ROW", 99)
-    path.write_text('a,b\n"' + "\n" * 100 + '",1\n')
-    with pytest.raises(TooLargeError, match="has a row of more than 0 MiB"):
-        read_tables(path)
-
-
-def test_packed_columns_are_bounded_by_what_they_unpack_to(tmp_path, monkeypatch):
-    """A hundred million equal numbers are half a megabyte, and as many long keys that are equal fifty kilobytes."""
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "t.parquet"
-    keys = pyarrow.DictionaryArray.from_arrays(np.zeros(1000, np.int32), ["x" * 100_000])
-    parquet.write_table(pyarrow.table({"key": keys, "a": np.zeros(1000), "b": np.ones(1000, np.int8)}), path)
-    monkeypatch.setattr(tables, "MOST_TEXT", 1 << 20)
-    with pytest.raises(TooLargeError, match="has keys or labels of more than 1 MiB"):
-        read_tables(path, key="key")
-    monkeypatch.setattr(tables, "MOST_TEXT", 1 << 30)
-    (table,) = read_tables(path, key="key")
-    assert table.keys == ["x" * 100_000] * 1000
-    np.testing.assert_array_equal(table.X, [[0, 1]] * 1000)
-    monkeypatch.setattr(tables, "MOST_NUMBERS", 1999)
-    with pytest.raises(TooLargeError, match="has more than 1999 numbers"):
-        read_tables(path, key="key")
-    parquet.write_table(pyarrow.table({"key": [[0.0]] * 3, "a": [1.0, None, 3.0]}), path)
-    for key in (None, "key"):
-        with pytest.raises(UnsupportedError, match="column key must hold"):
-            read_tables(path, key=key)
-
-
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -127,24 +73,76 @@ def test_names_that_would_garble_messages_are_refused(tmp_path, name):
         read_tables(tmp_path / "t.npz")
 
 
-def test_headers_of_arrays_are_bounded(tmp_path):
-    columns = np.zeros(1, [(f"f{i}", "<f4") for i in range(2000)])
-    np.save(tmp_path / "t.npy", columns)
-    with pytest.raises(UnreadableError, match=r"Header info length .* may not be safe") as refused:
-        read_tables(tmp_path / "t.npy")
-    assert "pickle" not in str(refused.value)  # numpy advises to trust the file
+VALUES = np.random.default_rng(0).normal(size=(40, 6)).round(3)
+PLAIN = pd.DataFrame(VALUES)
+NAMED = pd.DataFrame(VALUES, columns=list("abcdef"))
+WHOLE = pd.DataFrame(np.random.default_rng(1).integers(0, 9, (40, 6)))
+TEXTS = NAMED.set_axis([f"s{i}" for i in range(40)])
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"),
-    [((2**32, 2**32), "too big"), ((2**63 - 1, 3), "too big"), ((-1, 3), "negative"), ((10**30,), "too large")],
+    ("frame", "options", "note"),
+    [
+        (NAMED, {"index": False}, ""),
+        (PLAIN, {"index": False, "header": False}, ""),
+        (PLAIN, {"index": False}, "the first row, 0, 1, 2..., as names"),
+        (WHOLE, {"index": False}, "the first row, 0, 1, 2..., as names"),
+        (PLAIN.set_axis(range(400, 460, 10), axis=1), {"index": False}, "the first row, 400, 410, 420"),  # wavelengths
+        (PLAIN, {}, "without a name as an index"),
+        (NAMED, {}, "without a name as an index"),
+        (TEXTS, {}, "without a name as an index"),
+        (NAMED.reset_index(names="Unnamed: 0"), {"index": False}, "without a name as an index"),
+        (NAMED, {"sep": ";", "decimal": ",", "index": False}, "semicolons, decimal commas"),
+        (NAMED, {"sep": ";", "index": False}, "semicolons"),
+        (NAMED, {"sep": "\t", "decimal": ","}, "tabs, decimal commas, the column"),
+        (NAMED, {"decimal": ",", "index": False}, "decimal commas"),  # in quotes
+    ],
 )
-def test_sizes_that_no_array_has_are_refused(tmp_path, shape, message):
-    with (tmp_path / "t.npy").open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        file.write(bytes(800))
-    with pytest.raises(UnreadableError, match=message):  # numpy's own, where it warned as well before
-        read_tables(tmp_path / "t.npy")
+def test_forms_of_tables_are_recognised(tmp_path, frame, options, note):
+    frame.to_csv(tmp_path / "t.csv", **options)
+    (table,) = read_tables(tmp_path / "t.csv")
+    np.testing.assert_array_equal(table.X, frame.select_dtypes("number").to_numpy()[:, -6:])
+    assert note in table.note and bool(note) == bool(table.note)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0,1\n1,0\n1,1\n0,0\n", "its first row, 0, 1, may be a sample or name the columns; name them"),
+        ("0\n1\n1\n", "its first row, 0, may be a sample"),
+        ("id,a\n0,0.5\n1,0.7\n2,0.1\n", "column id counts the rows; remove it"),
+        ("id,a\n1,0.5\n2,0.7\n3,0.1\n", "column id counts the rows; remove it"),
+        ("0,0.5\n1,0.7\n2,0.1\n", "column 0 counts the rows"),
+        (",a\n0.1,0.5\n1.2,0.7\n", "its first column has no name; give it one"),
+        ("a,b\n1,2,3\n4,5,6\n", "row 2 must have 2 cells as the first; got 3"),
+        ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
+        ("a;b\n1,5;2.5\n", "row 2, column b: must be a number; got 2.5"),
+        ("a,b\n1,1e999\n", "must hold finite numbers"),
+    ],
+)
+def test_ambiguous_forms_are_refused(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises((UnreadableError, UnsupportedError), match=message):
+        read_tables(tmp_path / "t.csv")
+
+
+def test_numbers_are_read_exactly(tmp_path, rng):
+    X = rng.normal(size=(100, 3)) * 10.0 ** rng.integers(-300, 300, (100, 3))
+    (tmp_path / "t.csv").write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()))
+    np.testing.assert_array_equal(read_tables(tmp_path / "t.csv")[0].X, X)
+
+
+def test_an_index_in_a_parquet_file_is_no_feature(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = NAMED.assign(a=pd.array([None, *range(39)], "Int64"), key=TEXTS.index)
+    frame.set_index("key").to_parquet(tmp_path / "t.parquet")
+    for key, keys in ((None, None), ("key", list(TEXTS.index))):
+        (table,) = read_tables(tmp_path / "t.parquet", key=key)
+        assert table.keys == keys
+        np.testing.assert_array_equal(table.X, np.column_stack([[np.nan, *range(39)], VALUES[:, 1:]]))
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(UnsupportedError, match="column key: must be a number"):
+        read_tables(tmp_path / "t.parquet")
 
 
 FORMULAS = ["=1+1", "+x", "-x", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''@x", "-", "'-1", "-1+2"]

@@ -4,7 +4,6 @@ import itertools
 import struct
 import threading
 import tracemalloc
-from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +12,8 @@ import pytest
 from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, make_clip
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import Cut, LiveReader, VideoReader, VideoWriter, cut_video
-from visionnmf.io.video.decoding import Clock
+from visionnmf.io import LiveReader, VideoReader, VideoWriter, cut_video
+from visionnmf.io.video.timeline import Timeline
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -190,7 +189,7 @@ def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, cod
     assert b"Strasse 12" in content
     path.write_bytes(content.replace(b"Strasse 12", b"Stra\xdfe \xff12"))
     assert difference(list(VideoReader(path)), frames) == 0
-    cut_video(path, [Cut(tmp_path / f"cut{path.suffix}", 0.2, 0.8)])
+    cut_video(path, {tmp_path / f"cut{path.suffix}": (0.2, 0.8)})
     assert len(list(VideoReader(tmp_path / f"cut{path.suffix}"))) > 15
     if name != "x.mp4":  # its index stands at its end
         with path.open("rb") as file:
@@ -198,35 +197,21 @@ def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, cod
             assert difference(list(LiveReader("-")), frames) == 0
 
 
-class Ticks:
-    """A frame, as far as clocks look at it."""
-
-    def __init__(self, pts, dts=None):
-        self.pts, self.dts = pts, dts
-
-
-def clock(start):
-    """A clock that steps by a quarter of a second, of a file that counts tenths."""
-    decoder = SimpleNamespace(
-        container=SimpleNamespace(start_time=start), stream=SimpleNamespace(time_base=Fraction(1, 10))
-    )
-    return Clock(decoder, 0.25)
-
-
 @pytest.mark.parametrize(
-    ("start", "ticks", "expected"),
+    ("zero", "stamps", "expected"),
     [
-        (0, [0, 5, 6], [0, 0.5, 0.6]),
-        (None, [30, 35], [0, 0.5]),
-        (2_000_000, [10, 15], [0, 0.5]),  # begins before the file says
-        (1_000_000, [15, 20], [0.5, 1]),
-        (0, [None, None, 9], [0, 0.25, 0.9]),
-        (0, [5, 5, 4, 20], [0.5, 0.75, 1.0, 2.0]),
-        (0, [5, 10**9, 10**9 + 1], [0.5, 0.75, 1.0]),
-        (0, [10**18], [0]),
+        (0, [0, 0.5, 0.6], [0, 0.5, 0.6]),
+        (None, [3.0, 3.5], [0, 0.5]),
+        (2, [1, 1.5], [0, 0.5]),  # begins before the file says
+        (1, [1.5, 2], [0.5, 1]),
+        (0, [None, None, 0.9], [0, 0.25, 0.9]),
+        (0, [0.5, 0.5, 0.5, 2], [0.5, 0.75, 1, 2]),  # twice, thrice
+        (0, [0, 0.25, 0.25, 0.5, 0.75, 1], [0, 0.25, 0.5, 0.5625, 0.75, 1]),  # a frame too many does not push the rest
+        (0, [0.5, 10**8, 10**8 + 0.25], [0.5, 0.75, 1]),
+        (0, [10**17], [0]),
+        (0, [5, 5.25, 1, 1.25], [5, 5.25, 5.5, 5.75]),  # another recording
     ],
 )
-def test_times_that_cannot_be_are_replaced(start, ticks, expected):
-    of_file = clock(start)
-    assert [of_file.read(Ticks(t)) for t in ticks] == pytest.approx(expected)
-    assert clock(0).read(Ticks(None, 7)) == pytest.approx(0.7)
+def test_times_that_cannot_be_are_replaced(zero, stamps, expected):
+    timeline = Timeline(0.25, zero)
+    assert [timeline.add(stamp) for stamp in stamps] == pytest.approx(expected)

@@ -17,8 +17,7 @@ from PIL import Image
 from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import LiveReader, VideoReader, VideoWriter
 from visionnmf.io.video import reader as video
-from visionnmf.io.video.container import container_of, most_samples
-from visionnmf.io.video.decoding import Decoder
+from visionnmf.io.video.decoding import Decoder, container_of, most_samples
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
@@ -335,7 +334,7 @@ class _BrokenContainer:
     """Gives the packets of a real file, then raises."""
 
     def __init__(self, container, error):
-        self._container, self._error = container, error
+        self._container, self._error, self.start_time = container, error, 0
 
     def demux(self):
         for packet in self._container.demux():

@@ -72,7 +72,7 @@ def test_a_failing_encoder_leaves_nothing(tmp_path, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("visionnmf.io.images.cv2.imencode", interrupted)
+    monkeypatch.setattr("cv2.imencode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_image(tmp_path / "out.png", RGB8)
     assert os.listdir(tmp_path) == []

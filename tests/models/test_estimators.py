@@ -1,10 +1,7 @@
 """scikit-learn's contract."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -57,7 +54,7 @@ VARIANTS = [estimator for estimator in ESTIMATORS if estimator not in ONE_OF_EAC
 
 REPEATED = (
     "a repeated row gets another random start than a weighted one, and makes other batches; from the same start and in "
-    "one batch they agree (test_nmf_data, test_online_weights)"
+    "one batch they agree (test_combinations, test_online_weights)"
 )
 
 
@@ -107,29 +104,10 @@ def test_in_a_pipeline_and_a_grid_search(rng):
     assert search.best_score_ > 0.8
 
 
-def test_grid_search_over_nested_penalty_parameters(rng):
-    X = rng.random((20, 8))
-    model = NMF(2, random_state=0, max_iter=50, tol=1e-2, penalty_W=Penalty(l2=0.5), penalty_H=Penalty(l2=0.5))
-    grid = {"penalty_H__l2": [0.0, 5.0], "loss": ["manhattan"]}
-    search = GridSearchCV(model, grid, cv=2, scoring=lambda fitted, X, y=None: -fitted.reconstruction_err_)
-    search.fit(X)
-    assert search.best_params_["penalty_H__l2"] == 0.0
-    assert search.best_estimator_.penalty_H is not model.penalty_H
-
-
 def test_pandas_output(rng):
     pytest.importorskip("pandas")
     frame = NMF(2, random_state=0).set_output(transform="pandas").fit_transform(rng.random((9, 5)))
     assert list(frame.columns) == ["nmf0", "nmf1"] and frame.shape == (9, 2)
-
-
-def test_names_clone_and_pickle(rng):
-    X = rng.random((10, 6))
-    model = NMF(3, random_state=0).fit(X)
-    assert list(model.get_feature_names_out()) == ["nmf0", "nmf1", "nmf2"]
-    assert not hasattr(clone(model), "components_")
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(X), model.transform(X))
 
 
 def test_symmetric_codes_feed_a_clustering():

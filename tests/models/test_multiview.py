@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from model_files import rewrite
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, MultiviewNMF, load_model
-from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.models.multiview.view_measures import noise_views, plot_usage
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.multiview.view_measures import noise_views
 from visionnmf.models.multiview.views import Views
 
 NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -169,60 +168,6 @@ def test_what_is_not_allowed_is_named(views):
         model.transform([a, a])
     with pytest.raises(ParameterError, match="X must hold 2 views as in training; got 1"):
         model.transform([a])
-
-
-@pytest.mark.slow
-def test_the_usage_of_views_is_drawn(views):
-    pytest.importorskip("matplotlib")
-    from matplotlib.figure import Figure
-
-    model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0).fit(views)
-    ax = model.plot_view_usage(Figure().subplots())
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["sounds", "images"]
-    assert ax.images[0].get_array().shape == (2, 3)
-
-
-@NOT_CONVERGED
-def test_views_of_a_file_are_checked(views, tmp_path):
-    model = MultiviewNMF(2, loss="frobenius", max_iter=5, random_state=0).fit(views)
-    path, groups = tmp_path / "model.npz", model.view_groups_
-    for attribute, value in (
-        ("view_groups_", groups.astype(float)),
-        ("view_groups_", groups[1:]),
-        ("view_groups_", np.where(groups == 1, 10**15, groups)),
-        ("view_groups_", groups - 1),
-        ("view_groups_", groups * 0 + 1),
-        ("view_scales_", np.array([1, np.inf])),
-        ("view_scales_", np.ones(3)),
-        ("codes_mean_", np.ones(3)),
-        ("codes_covariance_", np.full((2, 2), np.inf)),
-        ("codes_covariance_", np.array([[1.0, 2], [2, 1]])),
-        ("codes_covariance_", np.array([[1.0, 0.5], [0, 1]])),
-        ("view_noise_", np.array([1.0, 0])),
-    ):
-        model.save(path, force=True)
-        (name,) = (name for name in np.load(path).files if name.endswith(attribute))
-        rewrite(path, lambda state, arrays, name=name, value=value: arrays.update({name: value}))
-        with pytest.raises(UnreadableError, match=r"model\.npz"):
-            load_model(path)
-    model.save(path, force=True)
-    np.testing.assert_array_equal(load_model(path).transform(views), model.transform(views))
-
-
-@pytest.mark.slow
-def test_names_of_views_are_drawn_as_they_are():
-    """Dollar signs began a formula, and components were numbered by halves."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    FigureCanvasAgg(figure)
-    axes = plot_usage(np.array([[0.5, 0.5], [0, 1], [1, 0]]), ["a", r"$\frac$"], figure.subplots())
-    figure.canvas.draw()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", r"$\frac$"]
-    # the component that both views use comes first; the labels are the numbers of `view_usage_`
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "2", "1"]
 
 
 @NOT_CONVERGED

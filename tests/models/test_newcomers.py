@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.multiview.view_measures import plot_usage
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "coming_from.md").read_text()
 
@@ -320,11 +319,3 @@ def test_samples_with_nothing_but_noise_are_named(rng):
     with pytest.warns(UserWarning, match="views of weight 0: 2 samples, the first of which is sample 7"):
         codes = model.transform(views, observed=observed)
     np.testing.assert_allclose(codes[7], codes[9])
-
-
-def test_no_share_is_drawn_unlike_the_smallest_share():
-    pytest.importorskip("matplotlib")
-    picture = plot_usage(np.array([[0.0, 1.0], [0.02, 0.98]]), ["a", "b"]).images[0]
-    drawn = picture.to_rgba(picture.get_array())
-    assert (drawn[..., 3] == 0).sum() == 1  # nothing is drawn for 0
-    assert drawn[..., 0][drawn[..., 3] > 0].max() < 0.9

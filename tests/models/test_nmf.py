@@ -5,12 +5,12 @@ import warnings
 import naive
 import numpy as np
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from visionnmf import NMF, Penalty
-from visionnmf.engine import penalties, solving
+from visionnmf.engine import penalties
 from visionnmf.engine.losses import LOSSES, Loss, loss_value
 from visionnmf.engine.penalties import Box
 from visionnmf.engine.problem import Problem
@@ -19,13 +19,8 @@ from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 BETA = 1.5  # the user's name of the loss "beta"
-PAIRS = [
-    (name, BETA if loss == "beta" else loss)
-    for name, solver in SOLVERS.items()
-    for loss in sorted(solver.losses)
-    if solver.codes is None
-]
-UNGUARDED = {"sbcd-plain", "al-a", "al-b", "gd", "pnls", "qn", "ogm-printed"}  # as published: may rise, even overflow
+PAIRS = [(name, BETA if loss == "beta" else loss) for name, solver in SOLVERS.items() for loss in sorted(solver.losses)]
+UNGUARDED = {"sbcd-plain", "al-a", "al-b", "ogm-printed"}  # as published: may rise, even overflow
 PAIRS = [pair for pair in PAIRS if pair[0] not in UNGUARDED]
 SCALE_FREE = [pair for pair in PAIRS if pair[0] != "ogm-paper"]  # the paper's smoothing has the unit of its data
 BOXED = [pair for pair in PAIRS if issubclass(Box, SOLVERS[pair[0]].terms)]
@@ -132,11 +127,12 @@ def test_codes_reach_the_optimum_of_the_linear_programme(box, rng):
 def test_codes_of_least_squares_are_those_of_scipy(rng):
     from scipy.optimize import nnls
 
-    for alike in (0, 5, 100):  # components that hardly differ: coordinate descent alone is far off
-        H, X = rng.random((4, 30)) + alike, rng.random((7, 30))
+    # components that hardly differ, where coordinate descent alone is far off, and more components than features
+    for alike, r, n in ((0, 4, 30), (5, 4, 30), (100, 4, 30), (0, 9, 4)):
+        H, X = rng.random((r, n)) + alike, rng.random((7, n))
         Wt = codes(X, H, "frobenius")
         best = [nnls(H.T, x)[1] for x in X]
-        np.testing.assert_allclose(np.linalg.norm(X - Wt.T @ H, axis=1), best, rtol=1e-6)
+        np.testing.assert_allclose(np.linalg.norm(X - Wt.T @ H, axis=1), best, rtol=1e-6, atol=1e-6 * (r > n))
 
 
 @pytest.mark.parametrize("box", [(0.0, 0.3), (0.1, None), (0.1, 0.3)])
@@ -149,15 +145,6 @@ def test_codes_of_least_squares_in_a_box_are_those_of_scipy(box, rng):
     assert Wt.min() >= low and Wt.max() <= (high or np.inf)
     best = [2 * lsq_linear(H.T, x, (low, high or np.inf)).cost for x in X]
     np.testing.assert_allclose(((X - Wt.T @ H) ** 2).sum(axis=1), best, rtol=1e-6)
-
-
-def test_codes_of_more_components_than_features(rng):
-    H, X = rng.random((9, 4)), rng.random((6, 4))
-    Wt = codes(X, H, "frobenius")
-    from scipy.optimize import nnls
-
-    best = [nnls(H.T, x)[1] for x in X]
-    np.testing.assert_allclose(np.linalg.norm(X - Wt.T @ H, axis=1), best, atol=1e-6)
 
 
 def test_codes_of_kullback_leibler_are_stationary(rng):
@@ -278,7 +265,6 @@ def test_a_wide_box_is_no_box(X):
     st.sampled_from(PAIRS),
     st.sampled_from([np.float32, np.float64]),
 )
-@example(3, 3, 9, "zero row", ("cg", "frobenius"), np.float64)  # a quotient overflowed
 def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     X = np.random.default_rng(m * 100 + n).random((m, n)).astype(dtype)
     if kind == "zero":
@@ -301,16 +287,6 @@ def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
     assert W.shape == (m, r) and (W >= 0).all()
     if pair[1] == "manhattan":
         assert model.reconstruction_err_ <= X.astype(float).sum() * (1 + 1e-5)
-
-
-def test_the_svd_is_the_floor_of_the_loss(X):
-    for dtype in (np.float64, np.float32):
-        model = NMF(3, loss="frobenius", solver="svd").fit(X.astype(dtype))
-        values = np.linalg.svd(X, compute_uv=False)
-        assert model.reconstruction_err_ == pytest.approx((values[3:] ** 2).sum() / 2, rel=1e-3)
-        assert model.reconstruction_err_ < NMF(3, loss="frobenius", random_state=0).fit(X).reconstruction_err_
-        assert (model.components_ < 0).any() and model.components_.dtype == dtype
-        np.testing.assert_allclose(model.transform(X.astype(dtype)), model.fit_transform(X.astype(dtype)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("init", sorted(STARTS))
@@ -378,8 +354,15 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
     ("parameters", "sentence"),
     [
         ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
+        (
+            {"n_components": "auto", "components_init": np.ones((2, 40))},
+            "n_components must be a number with W, H or components_init; got 'auto'",
+        ),
         ({"n_components": 2.5}, "n_components must be a whole number >= 1; got 2.5"),
-        ({"loss": "l1"}, "loss must be one of .'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'"),
+        (
+            {"loss": "l1"},
+            "loss must be one of .'auto', 'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'",
+        ),
         ({"loss": True}, "loss must be one of .*; got True"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),
@@ -455,19 +438,3 @@ def test_sizes_within_the_dtype_change_nothing(solver, loss, scale, X):
     W_scaled = quiet(model, X * factor)
     error = np.abs(W_scaled / factor @ model.components_ - W @ H).sum() / X.sum()
     assert error < 1e-3
-
-
-def test_the_input_is_not_changed(X):
-    before = X.copy()
-    model = NMF(3, random_state=0)
-    quiet(model, X)
-    model.transform(X)
-    assert (X == before).all()
-
-
-def test_fit_reports_a_stop_by_the_caller_as_converged(X):
-    Wt, H = STARTS["random"](X, 3, np.random.RandomState(0))
-    result = solving.fit(
-        Problem(X, Loss("manhattan")), Wt, H, solver="rri", max_iter=10, tol=0, callback=lambda *_: True
-    )
-    assert result.converged and result.n_iter == 1 and len(result.history) == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import random_array
-from loss_checks import given, given_where, losses_where
+from loss_checks import given_where
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -62,37 +62,57 @@ def test_weights_weigh(clean, rng):
     assert error[:, :25].sum() < 0.95 * reference[:, :25].sum() and error[:, 25:].sum() > reference[:, 25:].sum()
 
 
-@pytest.mark.parametrize("loss", losses_where(lambda record: record.beta in (None, 1.0, 2.0)), ids=given)
-def test_sample_weight_is_repetition(loss, clean, rng):
-    X = clean[:30] + 0.1 * rng.random((30, 50))
-    times = rng.integers(0, 3, 30)
-    W, H = rng.random((30, 3)), rng.random((3, 50))
-    parameter = loss.parameter if loss.record.parameter else None
-    arguments = {"loss": given(loss), "loss_parameter": parameter, "max_iter": 400, "tol": 0}
-    weighted = NMF(3, **arguments)
-    codes = weighted.fit_transform(X, W=W, H=H, sample_weight=times)
-    repeated = NMF(3, **arguments)
-    repeated.fit_transform(np.repeat(X, times, axis=0), W=np.repeat(W, times, axis=0), H=H)
-    # the paths differ, the minima hardly
-    assert weighted.reconstruction_err_ == pytest.approx(repeated.reconstruction_err_, rel=0.03)
-    np.testing.assert_array_equal(weighted.transform(X), codes)
-
-
 @pytest.mark.parametrize("loss", SPARSE)
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array])
 def test_sparse_data_are_the_dense_data(loss, kind, rng):
     X = rng.poisson(3 * rng.random((40, 3)) @ rng.random((3, 30))).astype(float)
     assert (X == 0).mean() > 0.1
     W, H = rng.random((40, 3)), rng.random((3, 30))
-    dense = NMF(3, loss=loss, solver="rri" if loss == "manhattan" else "auto", max_iter=60, tol=0)
+    solver = {"manhattan": "rri", "frobenius": "hals", "kullback-leibler": "ccd"}[loss]
+    dense = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0)
     dense.fit_transform(X, W=W, H=H)
-    sparse = NMF(3, loss=loss, max_iter=60, tol=0)
+    sparse = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0)
     found = sparse.fit_transform(kind(X), W=W, H=H)
     assert sparse.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=0.03)
     residual = X - found @ sparse.components_
     if loss == "frobenius":
         assert sparse.reconstruction_err_ == pytest.approx((residual**2).sum() / 2, rel=1e-9)
     np.testing.assert_array_equal(sparse.transform(kind(X)), found)
+
+
+@pytest.mark.parametrize(
+    ("loss", "case"),
+    [
+        *[(loss, case) for loss in SPARSE for case in ({}, {"penalty_H": Penalty(l1=0.1)})],
+        *[("manhattan", case) for case in ({"missing_values": 0}, {"zero_weight": 0.2}, {"nuclear": 0.1})],
+        ("kullback-leibler", {"missing_values": 0}),
+    ],
+)
+def test_the_default_fit_of_sparse_data_is_that_of_dense_data(loss, case, rng):
+    W, H = (rng.gamma(1, size=shape) * (rng.random(shape) < 0.3) for shape in ((90, 5), (5, 60)))
+    X = W @ H  # exact; medians alone stop far above it
+    X[rng.random(X.shape) < 0.02] = 5
+    sparse = NMF(5, loss=loss, random_state=0, **case)
+    codes = sparse.fit_transform(sp.csr_array(X), sample_weight=np.full(90, 1.0) if not case else None)
+    dense = NMF(5, loss=loss, random_state=0, **(case if "zero_weight" not in case else {}))
+    dense.fit(X, weights=np.where(X > 0, 1, 0.2) if "zero_weight" in case else None)
+    assert sparse.solver_ == dense.solver_
+    np.testing.assert_array_equal(sparse.components_, dense.components_)
+    assert sparse.objective_history_[-1] <= 1.001 * dense.objective_history_[-1]
+    np.testing.assert_array_equal(sparse.transform(sp.csr_array(X)), codes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+def test_a_large_sparse_matrix_is_fitted_from_two_starts_that_are_compared(loss, rng):
+    shape = (3000, 2000)  # a dense copy would take long
+    W, H = (sp.random_array(part, density=0.04, rng=rng).tocsr() for part in ((shape[0], 4), (4, shape[1])))
+    X = sp.csr_array(W @ H)
+    exact = NMF(4, loss=loss, random_state=0).fit(X)
+    assert exact.objective_history_[-1] < 1e-6 * X.sum()
+    X += sp.random_array(shape, density=0.001, rng=rng, data_sampler=lambda size: 10 * rng.pareto(1, size))
+    with pytest.warns(UserWarning, match="several starts of a large sparse X.*increase n_init, or pass X.toarray"):
+        NMF(12, loss=loss, random_state=0, max_iter=100).fit(X)
 
 
 def test_fixed_components(clean, rng):

@@ -9,7 +9,7 @@ from visionnmf import NMF, OnlineNMF, Penalty, load_model
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import ParameterError
 
-UNGUARDED = {"or-nmf-is", "inmf-vc"}  # as printed: an infinite gradient ends the one, a volume without bound the other
+UNGUARDED = {"or-nmf-is"}  # as printed: an infinite gradient ends it
 SPARSE = [name for name, method in METHODS.items() if method.sparse]
 GAPS = [name for name, method in METHODS.items() if method.weights]
 
@@ -120,7 +120,7 @@ def test_what_a_method_does_not_take_is_refused_in_one_sentence(method, rng):
         OnlineNMF(3, method=method, penalty_H=Penalty(graph="knn")).fit(X)
 
 
-@pytest.mark.parametrize("method", [name for name in SPARSE if name != "manhattan"])  # which has a start of its own
+@pytest.mark.parametrize("method", SPARSE)
 def test_sparse_data_give_what_dense_ones_give(method, rng):
     X = np.where(rng.random((200, 20)) < 0.7, 0, made(rng, 200, 20)[0])
     dense, sparse = (

@@ -90,7 +90,7 @@ def test_sparse_blocks_equal_the_sparse_array_in_memory(method):
     assert_same(found.partial_fit(blocked), expected.partial_fit(sparse))
     np.testing.assert_array_equal(found.transform(blocked).compute(), expected.transform(sparse))
     with pytest.raises(TypeError, match="Sparse data"):
-        online(method="onmf").fit(blocked)
+        online(method="or-nmf").fit(blocked)
 
 
 def _part(values, rows):
@@ -189,8 +189,6 @@ def test_what_is_refused_says_why():
         online().fit(in_blocks(X), weights=np.ones(7))
     with pytest.raises(ParameterError, match="sample_weight must"):
         online().fit(in_blocks(X), sample_weight=in_blocks(SAMPLES)[1:])
-    with pytest.raises(ParameterError, match="does not take missing entries"):
-        online(method="onmf").fit(in_blocks(X), weights=WEIGHTS)
     with pytest.raises(ParameterError, match="no observed entry"):
         online(missing_values=np.nan).fit(in_blocks(np.full(X.shape, np.nan)))
 

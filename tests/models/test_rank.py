@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
-from visionnmf.models import rank as module
-from visionnmf.models.multiview.view_measures import plot_usage
-from visionnmf.models.rank import RankSelection
+from visionnmf.models.hidden_entries import default_ranks, lowest_good_rank
 
 pytestmark = pytest.mark.filterwarnings("ignore:select_rank proposes")  # where few ranks are tried
 
@@ -46,6 +45,26 @@ def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))
     found = select_rank(X, range(1, 8), estimator=NMF(loss=loss, max_iter=200), n_splits=2, random_state=0)
     assert found.n_components == 3
+
+
+@pytest.mark.parametrize("case", [{}, {"missing_values": np.nan}, {"loss": "auto"}, {"loss": 1.5}])
+def test_the_number_of_components_may_be_chosen(case, rng):
+    X = low_rank(rng, 2, (40, 30)) + 0.01
+    X[0, 0] = np.nan if "missing_values" in case else X[0, 0]
+    model = clone(QUICK).set_params(**{"n_components": "auto", "random_state": 0, **case})
+    codes = model.fit_transform(X)
+    assert model.n_components_ == 2 and codes.shape == (40, 2)
+    assert model.get_params()["n_components"] == "auto" and len(model.transform(X[:3])) == 3
+
+
+@pytest.mark.parametrize("case", [{}, {"missing_values": 0}, {"loss": "manhattan", "zero_weight": 0.3}])
+def test_sparse_data_have_the_scores_of_dense_data(case, rng):
+    X = rng.poisson(low_rank(rng, 2, (20, 15))).astype(float)
+    estimator = clone(QUICK).set_params(**case)
+    found = select_rank(sp.csr_array(X), [1, 2], estimator=estimator, random_state=0)
+    weights = np.where(X > 0, 1, 0.3) if "zero_weight" in case else None
+    dense = select_rank(X, [1, 2], estimator=estimator.set_params(zero_weight=1), weights=weights, random_state=0)
+    np.testing.assert_array_equal(found.scores, dense.scores)
 
 
 def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):
@@ -104,14 +123,14 @@ def test_seeds_callback_and_an_estimator_that_stays_as_it_is(rng):
 )
 def test_the_lowest_rank_as_good_as_the_best_is_chosen(means, expected):
     scores = np.array(means, float)[:, None] + [-0.5, 0.0, 0.5]
-    assert module._choose(scores) == expected
-    assert module._choose(1e-6 * scores + 3) == expected  # outliers add the same to all
+    assert lowest_good_rank(scores) == expected
+    assert lowest_good_rank(1e-6 * scores + 3) == expected  # outliers add the same to all
 
 
 def test_the_ranks_tried_by_default(rng):
     assert select_rank(rng.random((12, 10)), estimator=QUICK, n_splits=1).ranks.tolist() == [1, 2, 3]
     assert select_rank(rng.random((60, 2)), estimator=QUICK, n_splits=1).ranks.tolist() == [1]
-    assert module._ranks(None, (500, 300)).tolist() == list(range(1, 21))
+    assert default_ranks((500, 300)).tolist() == list(range(1, 21))
 
 
 def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
@@ -119,32 +138,6 @@ def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
     with pytest.warns(ConvergenceWarning, match="6 of 6 fits of select_rank stopped before they had conv") as caught:
         select_rank(X, [1, 2], estimator=NMF(loss="frobenius", max_iter=1, tol=1e-12), random_state=0)
     assert sum(issubclass(each.category, ConvergenceWarning) for each in caught) == 1
-
-
-@pytest.mark.slow
-def test_the_plot_shows_ranks_scores_and_choice():
-    pytest.importorskip("matplotlib").use("Agg")
-    scores = np.array([[3.0, 4.0], [1.0, 1.5], [2.0, 2.0]])
-    found = RankSelection(3, np.array([2, 3, 5]), scores)
-    ax = found.plot()
-    lines = ax.get_lines()
-    np.testing.assert_array_equal(lines[0].get_xydata(), [[2, 3], [3, 1], [5, 2]])
-    np.testing.assert_array_equal(lines[2].get_ydata(), scores.mean(axis=1))
-    assert "proposed: 3" in [text.get_text() for text in ax.get_legend().get_texts()]
-    assert found.plot(ax) is ax
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
-def test_without_matplotlib_plots_say_what_to_install(monkeypatch):
-    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
-    for plot in (
-        RankSelection(1, np.array([1]), np.ones((1, 1))).plot,
-        lambda: plot_usage(np.ones((1, 1)), ["a"]),
-    ):
-        with pytest.raises(ParameterError, match=r"matplotlib must be .*; `sh setup.sh plots` installs it"):
-            plot()
 
 
 @pytest.mark.parametrize(

@@ -174,13 +174,6 @@ DAMAGES = {
 }
 
 
-def test_a_model_of_both_signs_comes_back(path):
-    model = NMF(2, loss="frobenius", solver="svd", **FEW).fit(X)
-    assert (model.components_ < 0).any()
-    model.save(path)
-    np.testing.assert_array_equal(load_model(path).transform(X), model.transform(X))
-
-
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_models_are_refused(damage, path):
     fitted().save(path)

@@ -56,11 +56,10 @@ def _mark_worker() -> None:
 
 
 class _Keeper:
-    """A thread that runs the functions passed to :meth:`call`, one after the other, and returns their results.
+    """A thread that runs the functions passed to :meth:`call`, one after the other, and returns their results."""
 
-    Only one caller at a time may use it. An executor would not do: if a signal arrives while it starts its thread, that
-    thread is never ended, and the process waits for it for ever when it exits.
-    """
+    # An executor would not do: if a signal arrives while it starts its thread, that thread is never ended, and the
+    # process waits for it for ever when it exits.
 
     def __init__(self) -> None:
         """Create neither the thread nor its queue: the first :meth:`call` does, because many processes never call."""
@@ -68,11 +67,7 @@ class _Keeper:
         self.work: SimpleQueue[_Work] | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run ``function(*arguments)`` in this object's only thread; return its result, or raise its exception.
-
-        The first call starts the thread. Work belongs here if only the thread that did it can undo it, as the limits of
-        threadpoolctl.
-        """
+        """Run ``function(*arguments)`` in this object's only thread; return its result, or raise its exception."""
         if self.work is None:
             work: SimpleQueue[_Work] = SimpleQueue()
             threading.Thread(target=_serve, args=(work,), name="visionnmf-blas", daemon=True).start()
@@ -108,21 +103,14 @@ _blas_limits: dict[int, _BlasLimit] = {}  # by process id
 
 
 def _blas_limit(pid: int) -> _BlasLimit:
-    """Return the :class:`_BlasLimit` that all threads of process `pid` share.
-
-    A forked process needs its own, because a thread of its parent may have held the lock.
-    """
+    """Return the :class:`_BlasLimit` that all threads of process `pid` share."""
+    # a forked process needs its own, because a thread of its parent may have held the lock
     return _blas_limits.get(pid) or _blas_limits.setdefault(pid, _BlasLimit())
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Restrict BLAS to one thread inside the context, because the blocks already run in parallel.
-
-    All threads of the process share one limit: the first caller sets it, and the last one to leave lifts it. A limit of
-    the user is kept. The thread `keeper` sets and lifts it, because threadpoolctl lets only the thread that set a limit
-    lift it.
-    """
+    """Restrict BLAS to one thread inside the context, because the blocks already run in parallel."""
     limit = _blas_limit(os.getpid())
     with limit.lock:
         if limit.depth == 0:

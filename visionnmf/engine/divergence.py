@@ -22,10 +22,7 @@ LEAST_MEAN = {4: 1e-30, 8: 1e-290}  # smallest mean of a row to divide by, for e
 
 
 def floor_of(beta: float) -> float:
-    """Return the smallest value of a model entry, as a share of its row's mean: safe in quotients and logarithms.
-
-    It is far smaller for beta < 1, because the ratios of small entries then count for more in the loss.
-    """
+    """Return the smallest value of a model entry, as a share of its row's mean: safe in quotients and logarithms."""
     return 1e-7 if beta >= 1.0 else 1e-10
 
 
@@ -72,11 +69,7 @@ def curvatures(P: Array, beta: float) -> Array:
 
 
 def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: float, V: Array | None = None) -> Array:
-    """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision.
-
-    `Y` are the data and `P` > 0 the model, both (n_rows, n). `powers` is ``Y ** beta`` (:func:`powers_of`), or None if
-    beta is 0, 1 or 2. `M` are weights or None, and `V` are the :func:`curvatures` of the model if already known.
-    """
+    """Return the weighted divergence ``sum m d(y | p)`` of each row, in double precision."""
     out = np.empty(len(Y))
     if beta == 1.0:
         kernels.kullback_leibler(Y, P, M, out)
@@ -91,20 +84,8 @@ def values(Y: Array, powers: Array | None, P: Array, M: Array | None, beta: floa
     return out
 
 
-def exponent(beta: float) -> float:
-    """Return the exponent of a multiplicative update with which the divergence never rises (Fevotte & Idier 2011)."""
-    if beta < 1:
-        return 1 / (2 - beta)
-    return 1.0 if beta <= 2 else 1 / (beta - 1)
-
-
 def row_values(X: Any, P: Any, M: Any, beta: float) -> Any:
-    """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`.
-
-    `X`, the model `P` and the weights `M`, or None, are (n_rows, n), arrays of NumPy or of another library. Rows are
-    divided by their means before powers are taken, and the model is raised to a tiny share of the mean (`floors`), so
-    that it can be divided by.
-    """
+    """Return the beta-divergence of each row (n_rows,), in double precision; see :class:`.losses.LossRecord`."""
     beta = float(beta)
     if not isinstance(X, np.ndarray):
         return _row_values_elsewhere(X, P, M)  # only this divergence is minimised there

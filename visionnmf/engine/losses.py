@@ -171,11 +171,7 @@ class LossRecord:
 def _values_of(
     entries: Callable[[Any, float], Any], finish: Callable[[Any], Any] = lambda sums: sums
 ) -> Callable[[Any, Any, Any, float], Any]:
-    """Return the function `values` of a loss (see :class:`LossRecord`) that is a sum over the entries of each row.
-
-    ``entries(E, parameter)`` returns the losses of single entries with the residuals ``E = X - P`` (n_rows, n), and
-    ``finish(sums)`` the losses of the rows from the sums of these (n_rows,), each entry times its weight.
-    """
+    """Return the function `values` of a loss: the sums of ``entries(E, parameter)`` over each row, then `finish`."""
 
     def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
         """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` or None."""
@@ -206,44 +202,24 @@ def _elastic_net_entries(E: Any, alpha: float) -> Any:
 # --- derivatives with respect to the model, and their sizes at the model 0 --------------------------------------------
 
 
-def _manhattan(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
-
-    The weights `M` may be 1. The Manhattan loss is an elastic net with ``alpha = 0``.
-    """
-    return _elastic_net(X, P, M, 0.0, tiny)
-
-
 def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0.
-
-    The weights `M` may be 1.
-    """
+    """Return the derivative with respect to the model, 0 at residuals up to `tiny`, and its size at the model 0."""
     E = P - X
     return M * (np.where(np.abs(E) <= tiny, 0 * E, np.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
 def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of half the squared residual with respect to the model, and its size at the model 0.
-
-    The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
-    """
+    """Return the derivative of half the squared residual with respect to the model, and its size at the model 0."""
     return M * (P - X), M * X
 
 
 def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it.
-
-    The weights `M` may be 1. `tiny` belongs to the signature that all losses share.
-    """
+    """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it."""
     return M * np.clip(P - X, -delta, delta), M * np.clip(X, None, delta)
 
 
 def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it.
-
-    The weights `M` may be 1. `parameter` and `tiny` belong to the signature that all losses share.
-    """
+    """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it."""
     sizes = np.sqrt(np.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
 
     def derivative(E: Array) -> Array:
@@ -256,12 +232,7 @@ def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Arr
 
 
 def _divergence_derivative(X: Array, P: Array, M: Any, beta: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of a beta-divergence with respect to each model entry, and the size it is compared with.
-
-    The derivative is ``M P^(beta - 1) (1 - X / P)`` and the size its positive part ``M P^(beta - 1)``, because the
-    derivative itself may be infinite at the model 0. `X`, `P` and the weights `M` are (n_rows, n); `M` may be the
-    number 1. `tiny` belongs to the signature that all losses share.
-    """
+    """Return the derivative ``M P^(beta - 1) (1 - X / P)`` and its positive part, because it may be infinite at 0."""
     # the same floor as in the loss; a smaller model counts as 0
     P = np.maximum(P, np.clip(1e-7 * np.mean(X, axis=1, keepdims=True), 1e-30, None))
     size = M * P ** (beta - 1)
@@ -276,17 +247,10 @@ def _stored_kullback_leibler(x: Array, p: Array, floor: Array, parameter: float)
 
 
 def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler: bool = False) -> Callable[..., None]:
-    """Return the function `rows` of a :class:`ProximalForm`; its loss is the Manhattan loss unless one flag is set.
-
-    `alpha` and `delta` say that the parameter of the loss is that of the elastic net, or of the Huber loss.
-    """
+    """Return the function `rows` of a :class:`ProximalForm`; its loss is the Manhattan loss unless one flag is set."""
 
     def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *others: Any) -> None:
-        """Run the elementwise pass of one ADMM iteration: new scaled dual `U`, and the least-squares target in `P`.
-
-        `P` holds the model, `M` the weights of the data `X` or None, and `others` are further arguments of the kernel.
-        Those of another loss are None, which removes their branches when the kernel is compiled.
-        """
+        """Run the elementwise pass of one ADMM iteration: new scaled dual `U`, and the least-squares target in `P`."""
         _admm_kernels.entries_pass(
             X, P, U, M, parameter if alpha else None, parameter if delta else None, kullback_leibler or None, *others
         )
@@ -304,7 +268,7 @@ _RECORDS = (
         degree=1,
         kink=1.0,
         values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),
-        derivative=_manhattan,
+        derivative=lambda X, P, M, parameter, tiny: _elastic_net(X, P, M, 0.0, tiny),
         proximal=ProximalForm(
             _entries_pass(), dual=passes.manhattan, valued=True, slope=lambda size, n, parameter: 1.0, clipped=False
         ),
@@ -472,10 +436,7 @@ def named_losses() -> list[str]:
 
 
 def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> float:
-    """Evaluate a loss of dense data in double precision by blocks, without ``W @ H``; `Wt` (r, n_samples) is W.T.
-
-    All arrays are of NumPy, or of another library on one device.
-    """
+    """Evaluate a loss of dense data in double precision by blocks, without ``W @ H``; `Wt` (r, n_samples) is W.T."""
     matmul = namespace_of(H).matmul
 
     def evaluate(block: tuple[int, int]) -> Any:
@@ -492,15 +453,10 @@ def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> f
 
 
 def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: float = 1.0) -> float:
-    """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy.
-
-    `Wt` (r, n_samples) holds the codes, transposed, `H` (r, n_features) the components, and ``P = W @ H`` >= 0 is the
-    model. An entry of X that is not stored costs ``P`` or, for the Frobenius loss, ``P^2 / 2``. The sum of these over
-    all entries follows from the factors; the sum over the stored entries is subtracted from it. These two sums nearly
-    cancel where the fit is close, so the rounding error is relative to them and not to the loss. `zero_weight` is the
-    weight of the entries that are not stored, 0 if they are missing. Raises ParameterError if the loss has no sparse
-    form or does not support this `zero_weight`.
-    """
+    """Evaluate a loss of sparse `X` (CSR) in double precision and O(nnz r), without a dense copy."""
+    # An entry that is not stored costs P or, for the Frobenius loss, P^2 / 2. The sum of these over all entries follows
+    # from the factors, and that over the stored entries is subtracted. Both nearly cancel where the fit is close, so
+    # the rounding error is relative to them and not to the loss.
     form = loss.record.sparse
     if form is None:
         able = sorted(name for name, record in LOSSES.items() if record.sparse is not None)

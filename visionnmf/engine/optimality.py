@@ -44,13 +44,7 @@ MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the 
 
 
 def optimality(problem: Problem, Wt: Array, H: Array) -> float:
-    """Return how far the factors are from a stationary point; 0 at one.
-
-    It is the change of the model that one projected gradient step on a factor would make, the larger one of both
-    factors, relative to the data. `Wt` (n_components, n_samples) holds the codes, transposed, `H` (n_components,
-    n_features) the components. For a loss with a kink, such as the absolute value at 0, and simplex or group
-    constraints the value is an upper bound, because the derivatives at the kink are chosen without regard to these.
-    """
+    """Return how far the factors are from a stationary point; 0 at one."""
     W64, H64 = Wt.astype(np.float64), H.astype(np.float64)
     # the norm of the data, to which changes are relative; of data of zeros, a bound of that of the model
     size = float(np.sqrt(sum_of_squares(problem.X))) or float(np.sum(_norms(W64) * _norms(H64)))
@@ -85,12 +79,7 @@ def penalty_gradient(penalty: Penalties, F: Array) -> Array:
 
 
 def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: float) -> float:
-    """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points).
-
-    `G` (r, n_points) is the gradient of the loss and `norms` (r,) are the norms of the components of the other factor.
-    `sigma` is the curvature of the loss: component k has the step length ``1 / (sigma norms[k]^2)``. If the constraint
-    is not a box, all components share the shortest of these, because a prox may need one length for all.
-    """
+    """Return the squared norm of the change of the model after one projected gradient step on `F` (r, n_points)."""
     # a component whose other factor is (nearly) 0 does not change the model, whatever step it takes
     used = norms > 1e-30 * np.max(norms)
     if not used.any():
@@ -116,10 +105,7 @@ class Gradients(NamedTuple):
 
 
 def gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
-    """Return the gradients of a smooth loss, or of sparse data, at factors in double precision.
-
-    Rows are processed in chunks, which threads share, and a chunk in blocks that stay in cache.
-    """
+    """Return the gradients of a smooth loss, or of sparse data, at factors in double precision."""
     if problem.is_sparse:
         return _sparse_gradients(problem, Wt, H)
     X, M = problem.X, problem.weights
@@ -181,13 +167,7 @@ class Derivatives(NamedTuple):
         return total
 
     def rows(self, part: slice, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return for some rows the derivative of the loss, where residuals are zero, and the largest derivatives there.
-
-        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components. The first two results have the shape of
-        the rows: the derivative, which is taken as 0 at a zero residual, and a mask of these (up to `tiny`; entries of
-        weight 0 are left out). The last has one number for each zero residual, in the order of the rows: there the
-        derivative may lie between minus and plus this number, the loss's `kink` times the weight.
-        """
+        """Return the derivative of some rows, 0 at zero residuals, a mask of these, and the bounds of it there."""
         M = self.M
         P = F[:, part].T @ A
         zero = np.abs(P - self.X[part]) <= self.tiny
@@ -199,22 +179,14 @@ class Derivatives(NamedTuple):
         return D, zero, self.loss.record.kink * bounds
 
     def parts(self, F: Array, A: Array) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield a slice of rows, their derivative, the mask of zero residuals and the bounds there, block by block.
-
-        `F` (r, n_rows) are the codes of all rows and `A` (r, n) the components; :meth:`rows` explains the three arrays.
-        """
+        """Yield a slice of rows, their derivative, the mask of zero residuals and the bounds there, block by block."""
         for block in row_blocks(self.X):
             part = slice(*block)
             yield part, *self.rows(part, F, A)
 
 
 def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
-    """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative.
-
-    The norm is that of the derivative at the model 0. `Wt` (r, n_samples) and `H` (r, n) are in double precision. At
-    residuals of zero the subgradient is chosen so that the gradient is as small as possible, for each factor by itself:
-    :func:`kinked_half` is applied to the data for the codes, and to the transposed data for the components.
-    """
+    """Return the gradients of a kinked loss with respect to `Wt` and `H`, and the norm of its derivative."""
     tiny = ZERO * float(problem.X.mean(dtype=np.float64))  # residuals up to this count as 0
     derivatives = Derivatives.of(problem, tiny)
     squares = derivatives.squares_at_zero()
@@ -225,21 +197,12 @@ def _kinked_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
 
 
 def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties, row_squares: float) -> Array:
-    """Return the gradient of a kinked loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of some data.
-
-    For the components, the caller passes the transposed data and the factors exchanged; `A` is (r, n). At a zero
-    residual the derivative may take any value up to a bound, and :class:`_Balance` picks the values that make the
-    gradient of the row smallest, to an accuracy relative to `row_squares`, the mean squared derivative of a row.
-    """
+    """Return the gradient of a kinked loss with respect to `F` (r, n_rows) for the model ``F.T @ A`` of some data."""
     G = np.empty_like(F)
     balance = _Balance(F, A, penalty, row_squares)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `G` for one block of rows: the gradient with respect to their codes, while `A` is fixed.
-
-        At zero residuals `balance` chooses derivatives between minus and plus `bounds` so that it is as small as
-        possible.
-        """
+        """Fill the columns of `G` for one block of rows."""
         part = slice(*block)
         # the derivative, a mask of zero residuals, and the largest derivative at each of these
         D, zero, bounds = derivatives.rows(part, F, A)
@@ -256,11 +219,7 @@ class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
-        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n).
-
-        `row_squares` is the mean squared derivative of a row. The gradient of a row is small enough if its norm is
-        below `enough`, a share of the root of that. Of the penalty of the codes, the gradient and the bounds count.
-        """
+        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n)."""
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
         self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1
@@ -272,16 +231,7 @@ class _Balance:
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
-        """Return the gradient of these rows with the best choice of the derivative at zero residuals.
-
-        The best derivatives, between minus and plus `bounds`, leave the smallest gradient along which the codes could
-        move inside the box `low` to `high`. `G` (r, n_rows) is the gradient of the other entries. `columns` lists the
-        columns of the zero residuals, those of row i at ``starts[i]:starts[i + 1]``. `part` is the range of rows, that
-        is, of columns of `self.F` and `self.penalty_gradient` (r, n_rows). The penalty belongs to the gradient that is
-        balanced, and is subtracted again at the end. `self.norms` (r, 1) are the norms of the components, by which the
-        gradient is divided, `self.unit` (n, r) the components of norm 1 and `self.squares` (n,) the squared norms of
-        its rows. A row is done when that gradient is below `self.enough`.
-        """
+        """Return the gradient `G` of these rows with the best derivatives at the zero residuals in `columns`."""
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
         codes = np.ascontiguousarray(self.F[:, part].T)
         # overwrites `total`; the last two arguments are the derivatives to be found and working memory
@@ -296,11 +246,7 @@ class _Balance:
 
 
 def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
-    """Return the gradients by `Wt` (r, n_samples) and `H` (r, n), and the norm of the loss's derivative at the model 0.
-
-    `form` is the loss of sparse data, whose `derivative_scale` gives that derivative at the stored entries. Entries
-    that are not stored are 0: a `squared` loss has the derivative 0 there, other losses `zero_weight`.
-    """
+    """Return the gradients of the loss of sparse data."""
     X, form = problem.X, problem.loss.record.sparse
     assert form is not None
     # what entries that are not stored add to the squared derivative at the model 0
@@ -311,15 +257,10 @@ def _sparse_gradients(problem: Problem, Wt: Array, H: Array) -> Gradients:
 
 
 def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
-    """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries.
-
-    `F` is (r, n_rows) and `A` (r, n) is fixed. A loss whose sparse form is `squared` costs ``p^2 / 2`` where the data
-    are 0, so its gradient there is ``A A.T F``; the others cost p, which gives the sums of the components. Both are
-    times `zero_weight`, the weight of the entries that are not stored.
-
-    Where the loss has a kink and `X` is 0, the derivative is `zero_weight` even if the model is 0, because the model
-    can only grow.
-    """
+    """Return the gradient with respect to `F`: as if all data were 0, plus the correction at the stored entries."""
+    # An entry that is not stored costs ``weight p^2 / 2`` if the sparse form is `squared`, otherwise ``weight p``.
+    # Where the loss has a kink and `X` is 0, the derivative is `weight` even if the model is 0, because that can only
+    # grow.
     X, loss, weight = problem.X, problem.loss, problem.zero_weight
     form, kink = loss.record.sparse, loss.record.kink
     assert form is not None
@@ -331,20 +272,14 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the gradient with respect to the codes `F` of a block of sparse rows to these columns of `result`.
-
-        `form` has the derivative of the loss at stored entries. If the loss is `form.squared`, it is ``p^2 / 2`` at
-        data of 0 for the model p, so that the gradient there is the matrix `if_zero` times `F`; otherwise it is p times
-        a constant, and `if_zero` is the gradient.
-
-        `kink` is the largest derivative at a residual of 0, where the loss has a kink; 0 if it has none. At the stored
-        entries whose residual is at most `tiny`, `balance` chooses derivatives between -kink and kink that make the
-        gradient smallest. `weight` is that of entries that are not stored.
-        """
+        """Write the gradient with respect to the codes `F` of a block of sparse rows to these columns of `result`."""
         part = slice(*block)
         # `points` (n, r) is the fixed factor; entries of the model below `levels`, one for each row, are raised to it
         stored = X[part].astype(np.float64)
-        model, floor = _stored_model(stored, F[:, part], points), np.repeat(levels[part], np.diff(stored.indptr))
+        model, floor = np.empty(stored.nnz), np.repeat(levels[part], np.diff(stored.indptr))
+        model_entries(
+            stored.indices, stored.indptr, np.ascontiguousarray(F[:, part].T), points, 0, stored.shape[0], model
+        )
         zero = np.abs(model - stored.data) <= tiny if kink else np.zeros(len(model), bool)
         # from here `stored` holds derivatives, less those of an entry that is 0; at a zero residual the derivative is 0
         stored.data = form.deviation(stored.data, np.where(zero, stored.data, model), floor, weight, loss.parameter)
@@ -357,10 +292,3 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
 
     map_blocks(rows, row_blocks(X), parallel=X.nnz > BLOCK_ELEMENTS)
     return result
-
-
-def _stored_model(X: Any, F: Array, points: Array) -> Array:
-    """Return the model ``F.T @ points.T`` (`points` (n, r)) at the stored entries of a sparse array, in their order."""
-    model = np.empty(X.nnz)
-    model_entries(X.indices, X.indptr, np.ascontiguousarray(F.T), points, 0, X.shape[0], model)
-    return model

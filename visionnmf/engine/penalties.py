@@ -351,12 +351,7 @@ class Groups(Proximal):
         )
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Apply the prox group by group, after clipping at 0, as the prox of a norm keeps signs and shrinks entries.
-
-        A group's penalty shrinks each row of its block; its bound, if there is one, is then met by a projection onto
-        the ball of the norm (Jenatton et al. 2011, for nested norms). `groups` are index sets of points, `norm` is 2 or
-        inf, and `bounds` has one for each group or is None. `F` (n_components, n_points) is changed in place.
-        """
+        """Apply the prox group by group, after clipping at 0, as the prox of a norm keeps signs and shrinks entries."""
         np.maximum(F, 0, out=F)
         if self.norm == 2 and self.bounds is None:
             self._shorten(F, step)
@@ -385,10 +380,7 @@ class Groups(Proximal):
                 F[:, columns] *= F.dtype.type(bound / size)
 
     def _shorten(self, F: Array, step: float | Array) -> None:
-        """Shorten each component's part in each group (p = 2) by step times weight, in place, in one compiled loop.
-
-        :func:`.projections.shrink_2` does the same for one group; solvers pass one component a call, so speed counts.
-        """
+        """Shorten each component's part in each group (p = 2) by step times weight, in place, in one compiled loop."""
         # `step` is one number or one per component, and there is one weight for each group
         thresholds = np.empty((len(F), len(self.groups)))
         np.multiply(np.reshape(step, (-1, 1)), self._weights(), out=thresholds)
@@ -581,11 +573,7 @@ class Penalties:
         return replace(self, l1=float(l1[k] if l1.ndim else l1), l2=float(l2[k] if l2.ndim else l2), terms=terms)
 
     def prox(self, F: Array, step: float | Array) -> None:
-        """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms.
-
-        A linear term only shifts it before the prox of the constraint, so the terms compose. `step` is one number, or
-        one per component unless :attr:`couples_components`.
-        """
+        """Replace `F` by the minimiser Y of ``|Y - F|^2 / (2 step) + p(Y)``, p the sum of the non-smooth terms."""
         for term in self.linear:
             F -= (np.reshape(step, (-1, 1)) * term.slope(len(F))).astype(F.dtype)
         self.constraint.prox(F, step)

@@ -69,16 +69,23 @@ class Problem:
         weights = None if self.weights is None else taken(self.weights, rows)
         return replace(self, X=X, weights=weights)
 
+    def in_dense(self) -> Problem:
+        """Return the same problem with dense data, whose entries that were not stored have `zero_weight` as weight."""
+        if not self.is_sparse:
+            return self
+        weights = None
+        if self.zero_weight != 1:
+            weights = np.full(self.X.shape, self.zero_weight, self.X.dtype)
+            weights[np.repeat(np.arange(len(weights)), np.diff(self.X.indptr)), self.X.indices] = 1
+        return replace(self, X=self.X.toarray(), weights=weights, zero_weight=1.0)
+
     @property
     def is_scale_free(self) -> bool:
         """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""
         return self.penalty_W.is_cone and self.penalty_H.is_cone
 
     def normalise(self, H: Any) -> Any:
-        """Divide components `H` (r, n) by their norms, in place, unless a constraint depends on their scale.
-
-        Return what they were divided by (r,).
-        """
+        """Divide components `H` (r, n) by their norms, in place, unless a constraint depends on their scale."""
         if not self.is_scale_free:
             return namespace_of(H).ones_like(H[:, 0])
         norms = norms_of(H)
@@ -116,10 +123,7 @@ class Lost(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, Wt: Any) -> Lost:
-        """Count the samples that are not 0, those of them whose codes are all 0, and the share of entries not 0.
-
-        The data of `problem` may be sparse or of any library; `Wt` (r, n_samples) are the codes.
-        """
+        """Count the samples that are not 0, those of them whose codes are all 0, and the share of entries not 0."""
         X, xp = problem.X, namespace_of(Wt)
         if problem.is_sparse:
             nonzero, n_entries = X.sum(axis=1, dtype=np.float64) > 0, int(np.count_nonzero(X.data))

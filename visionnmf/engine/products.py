@@ -54,10 +54,7 @@ def right_sides(X: Any, A: Any) -> Any:
 
 
 def floors(X: Any) -> Array:
-    """Return a positive level, negligible beside its entries, for each row of sparse `X`, to divide by (n_rows,).
-
-    A smaller entry of the model is raised to the level of its row before it is divided by or its logarithm taken.
-    """
+    """Return a positive level, negligible beside its entries, for each row of sparse `X`, to divide by (n_rows,)."""
     levels = X.sum(axis=1, dtype=np.float64) * (FLOOR / X.shape[1])
     # the minimum is for rows of zeros
     return np.maximum(levels, 1e-30).astype(X.dtype)

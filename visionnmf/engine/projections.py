@@ -30,11 +30,7 @@ NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and need
 
 
 def _levels(V: Array, radius: float | Array) -> tuple[Array, Array]:
-    """Return the largest entry and the depth of the level below it for each row of `V`, both (n_rows, 1).
-
-    The level of a row v is the number t with ``sum max(v - t, 0) = radius``. It is ``top - depth``, kept in two parts
-    because their difference would be rounded. `radius` is one number or one per row.
-    """
+    """Return for each row v of `V` its top and the depth below it of the t with ``sum max(v - t, 0) = radius``."""
     tops, depths = np.empty((2, len(V)), V.dtype)
     radii = np.array(np.broadcast_to(radius, len(V)), V.dtype)
     _penalty_kernels.row_levels(np.ascontiguousarray(V), radii, tops, depths)
@@ -79,12 +75,9 @@ def project_l1_2_ball(V: Array, radius: float) -> Array:
 
 
 def project_l1_inf_ball(V: Array, radius: float) -> Array:
-    r"""Project a block `V` >= 0 (n_rows, n) onto ``sum_k max_i x_ki <= radius``, k its rows (Quattoni et al. 2009).
-
-    Each row is clipped at a level :math:`\mu_k` so that all rows that stay nonzero lose the same sum :math:`\theta`.
-    The sum of the levels is convex and piecewise linear in :math:`\theta`. Newton's method from the left finds where it
-    equals `radius` in finitely many steps, without sorting the breakpoints of all rows together.
-    """
+    """Project a block `V` >= 0 (n_rows, n) onto ``sum_k max_i x_ki <= radius``, k its rows (Quattoni et al. 2009)."""
+    # Each row is clipped at a level so that all rows that stay nonzero lose the same sum theta. The sum of the levels
+    # is convex and piecewise linear in theta; Newton's method from the left finds where it equals `radius`.
     if radius <= 0:
         return np.zeros_like(V)
     if V.max(axis=1).sum(dtype=np.float64) <= radius:
@@ -118,11 +111,7 @@ def shrink_2(V: Array, threshold: float | Array) -> Array:
 
 
 def shrink_inf(V: Array, threshold: float | Array) -> Array:
-    """Clip the peaks of each row of `V` >= 0 (n_rows, n): the prox of ``sum_k threshold_k max_i x_ki``.
-
-    The clipped parts of a row sum to its threshold. By Moreau's identity, the result is the row minus its projection
-    onto the l1 ball of that radius. `threshold` is one number or one per row.
-    """
+    """Clip the peaks of each row of `V` >= 0: the prox of ``sum_k threshold_k max_i x_ki``."""
     # clip at the level, above which the parts of a row sum to its threshold
     top, depth = _levels(V, threshold)
     return np.minimum(V, np.maximum(top - depth, 0))

@@ -74,11 +74,7 @@ class _LeastSquares:
         return np.asarray(rows.T @ rows)
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the loss ``|X - X H^T H|^2 / 2`` and its gradient at `H` (n_components, n_features).
-
-        With ``A = H X^T X``, ``M = A H^T`` and ``N = H H^T`` the loss is ``(|X|^2 - 2 tr M + <M, N>) / 2`` and the
-        gradient ``(M H + N A) - 2 A``.
-        """
+        """Return the loss ``|X - X H^T H|^2 / 2`` and its gradient at `H` (n_components, n_features)."""
         if self.gram is not None:  # X^T X, if it is smaller than the data
             A = H @ self.gram
         else:
@@ -100,12 +96,7 @@ class _Divergence:
         self.size = float(self.sums.sum())
 
     def __call__(self, H: Array) -> _Slope:
-        """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H`, as plus and minus.
-
-        The parts are non-negative, because multiplicative updates divide one by the other. The positive one is ``H X^T
-        1 + H 1^T X``: its entry (k, j) is the sum of code k over all samples, plus the sum of component k times the sum
-        of feature j.
-        """
+        """Return the Kullback-Leibler loss of the model ``X H^T H`` and its gradient at `H`, as plus and minus."""
         X = self.X
         components = H.astype(X.dtype)
         # at most MAX_CHUNKS, because each chunk returns a part of the gradient as large as H
@@ -139,11 +130,7 @@ SLOPES: dict[str, Callable[[Array], Any]] = {"frobenius": _LeastSquares, "kullba
 def fit(
     X: Array, H: Array, *, loss: str, solver: str, max_iter: int, tol: float, callback: Callback | None = None
 ) -> Fit:
-    """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, from the start `H` and in place.
-
-    `loss` is "frobenius" or "kullback-leibler", `solver` a key of :data:`SOLVERS`. `callback` is that of
-    :func:`.solving.fit`, but it receives the objective after the iteration.
-    """
+    """Minimise the loss of ``X - X H^T H`` over ``H >= 0``, from the start `H` and in place."""
     with one_blas_thread():
         slope = SLOPES[loss](X)  # called with components, it returns the loss and the two parts of its gradient
         start = _scaled(H.astype(np.float64))
@@ -160,10 +147,7 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for `slope`, a :class:`_LeastSquares` or :class:`_Divergence`, called for a loss and its gradient.
-
-        Its `size` is the scale of the loss, such as the loss of a model of zeros: far below that a fit is exact.
-        """
+        """Prepare for `slope`, a :class:`_LeastSquares` or :class:`_Divergence`, called for a loss and its gradient."""
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         # also true after the callback has asked to stop
         self.converged = False
@@ -192,11 +176,7 @@ def _scaled(H: Array) -> Array:
 
 
 def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises.
-
-    ``slope(H)`` returns the loss and its gradient as ``plus - minus``, and `size` is its scale, by which both are
-    divided.
-    """
+    """Minimise over ``H >= 0`` by SciPy's L-BFGS-B and return the components; the objective never rises."""
     shape, size = H.shape, slope.size
 
     def value_and_gradient(h: Array) -> tuple[float, Array]:
@@ -205,10 +185,7 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
         return found.objective / size, ((found.plus - found.minus) / size).ravel()
 
     def after(intermediate_result: Any) -> None:
-        """Add the objective of an iteration to `log`, which says whether to stop; StopIteration makes SciPy stop.
-
-        SciPy minimises the objective divided by its scale `size`.
-        """
+        """Add the objective of an iteration to `log`, which says whether to stop; StopIteration makes SciPy stop."""
         if log.add(float(intermediate_result.fun) * size):
             raise StopIteration
 
@@ -228,10 +205,7 @@ def _l_bfgs(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
 
 
 def _multiplicative(slope: Any, H: Array, log: _Log, max_iter: int) -> Array:
-    """Minimise over ``H >= 0`` by multiplicative updates from `H`.
-
-    ``slope(H)`` returns the objective and the two non-negative parts of the gradient, ``plus - minus``.
-    """
+    """Minimise over ``H >= 0`` by multiplicative updates from `H`."""
     least_squares = isinstance(slope, _LeastSquares)
     found = slope(H)
     for _ in range(max_iter):
@@ -249,11 +223,7 @@ SOLVERS: dict[str, Callable[[Any, Array, _Log, int], Array]] = {"l-bfgs": _l_bfg
 
 
 def optimality(X: Array, H: Array, *, loss: str) -> float:
-    """Return how far components are from a stationary point, independent of the scale of the data; 0 at one.
-
-    It is the change that a projected gradient step of length ``|H| / |G_plus|`` would make, relative to `H`, where
-    ``G_plus`` is the positive part of the gradient.
-    """
+    """Return how far components are from a stationary point, independent of the scale of the data; 0 at one."""
     components = H.astype(np.float64)
     with one_blas_thread():
         slope = SLOPES[loss](X)(components)

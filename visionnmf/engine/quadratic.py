@@ -42,12 +42,9 @@ def improve(
     - these with a graph: coordinate descent, one column after the other (:func:`.kernels.penalties.graph_points`);
     - penalties that do not couple components, such as groups in penalty form: one proximal step for each component,
       which is the exact minimiser if there is no graph;
-    - all others: accelerated proximal gradient (:func:`accelerate`).
+    - all others: accelerated proximal gradient (:func:`accelerate`), :data:`STEPS_A_SWEEP` steps for each sweep.
 
-    `F` and `right` have the shape (n_components, n_points), `gram` (n_components, n_components), all in one dtype. `F`
-    must be feasible (:meth:`.penalties.Penalties.feasible`). `sweeps` counts passes over the components; proximal
-    gradient takes :data:`STEPS_A_SWEEP` steps for each. If `alternate` is true, every second sweep of HALS runs
-    backward. Arrays of other libraries than NumPy are for a box, l1 and l2 only.
+    `F` must be feasible. If `alternate` is true, every second sweep of HALS runs backward.
     """
     if is_not_numpy(F):  # recording the sweeps as a CUDA graph would take longer than a single call
         Sweeps(penalty, sweeps, alternate=alternate, recorded=False)(F, gram, right, scale)
@@ -64,10 +61,7 @@ def improve(
 def _improve_points(
     F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float, alternate: bool
 ) -> None:
-    """Run HALS sweeps over `F` for a box, l1 and l2 times `scale`; every second one backward if `alternate`.
-
-    `gram` and `right` may be those of a loss divided by a number; `scale` divides the weights of l1 and l2 by it too.
-    """
+    """Run HALS sweeps over `F` for a box, l1 and l2 times `scale`; every second one backward if `alternate`."""
     # a component whose squared norm is nearly zero is left out: dividing by that norm would overflow
     squares = gram.diagonal()
     dead = squares < np.finfo(gram.dtype).tiny / np.finfo(gram.dtype).eps
@@ -77,10 +71,7 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`, every second one backward if `alternate`.
-
-        They decrease ``<F, gram F> / 2 - <right, F>`` plus the penalties `l1` and `l2`, within `low` and `high`.
-        """
+        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`, every second one backward if `alternate`."""
         offset = 0  # column of `F` at which `right` begins
         hals_columns(F, gram, right, offset, low, high, l1, l2, sweeps, alternate, *block)
 
@@ -88,12 +79,7 @@ def _improve_points(
 
 
 def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
-    """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty.
-
-    It decreases ``<F, gram F> / 2 - <right, F> + scale * penalty(F)``. The penalty couples each point to its
-    neighbours, whose newest codes are used, so points cannot be updated in parallel. The graph is passed as CSR arrays
-    of affinities and node degrees. The kernel expects one point in a row, hence the transposes.
-    """
+    """Run coordinate descent on `F` in place, one point (column of `F`) after the other, with a graph penalty."""
     dtype, graph = F.dtype, penalty.graph
     points = np.ascontiguousarray(F.T)
     _penalty_kernels.graph_points(
@@ -113,10 +99,7 @@ def _improve_on_graph(F: Array, gram: Array, right: Array, penalty: Penalties, s
 
 
 def _improve_components(F: Array, gram: Array, right: Array, penalty: Penalties, sweeps: int, scale: float) -> None:
-    """Take `sweeps` proximal gradient steps on each component in turn, with its own step length.
-
-    That is ``1 / (gram[k, k] + ridge)``, where ridge is the Lipschitz constant of the gradient of its smooth penalty.
-    """
+    """Take `sweeps` proximal gradient steps on each component in turn, with its own step length."""
     curvatures = np.asarray(gram.diagonal(), np.float64)
     # a component that the fixed factor does not use has zero curvature; the floor lets its penalty still reach zero
     curvatures = np.maximum(curvatures, np.finfo(F.dtype).eps * curvatures.max(initial=0))
@@ -154,16 +137,9 @@ def accelerate(
     """Minimise the objective of :func:`improve` by accelerated proximal gradient, in place; it never rises.
 
     This is Nesterov's method as in NeNMF (Guan et al. 2012), with a prox instead of the projection. A step that would
-    raise the objective is rejected, and the momentum is reset (O'Donoghue & Candes 2015). The gradient is linear in
-    `F`, so the gradient at the extrapolated point is extrapolated as well, and one product with `gram` a step is
-    enough.
-
-    At most `steps` steps are taken, and `scale` multiplies the penalty. With `tol`, the method stops when the norm of
-    the projected gradient, ``|L (Y - prox(Y - gradient / L))|``, is at most `tol`. Returns the number of steps, and
-    that norm at the first point (0 if `tol` is None, because it is then not computed).
-
-    `ahead` is the extrapolated point, and `Q` and `Q_ahead` are the gradients at `F` and at `ahead` without their
-    constant part ``-right``. `t` is Nesterov's sequence; at 1 the next step has no momentum.
+    raise the objective is rejected, and the momentum is reset (O'Donoghue & Candes 2015). With `tol`, it stops when the
+    norm of the projected gradient is at most `tol`. Returns the number of steps, and that norm at the first point (0
+    without `tol`).
     """
     curvatures = _curvatures(gram, penalty) + scale * penalty.lipschitz()
     if not curvatures.max(initial=0) > 0:
@@ -214,10 +190,7 @@ def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
 
 
 def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
-    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``.
-
-    `slopes` is the part of the gradient that depends on `F` (:func:`_slopes`); `scale` multiplies the penalty.
-    """
+    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``."""
     new = right - slopes
     new *= (1 / curvatures[:, None]).astype(F.dtype)
     new += F
@@ -226,12 +199,9 @@ def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, sc
 
 
 def _curvatures(gram: Array, penalty: Penalties) -> Array:
-    """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite.
-
-    They are the inverse step lengths of a proximal step. With ``gram = S C S`` for a diagonal S and correlations C,
-    ``d`` is the largest eigenvalue of C times ``S^2``, so that components of different norms get their own. If the
-    penalty couples components, its prox needs one number for all, the largest eigenvalue of `gram`.
-    """
+    """Return one number d for each component so that ``diag(d) - gram`` is positive semi-definite."""
+    # With ``gram = S C S`` for a diagonal S and correlations C, d is the largest eigenvalue of C times ``S^2``, so that
+    # components of different norms get their own. A prox that couples components needs one number for all.
     if penalty.couples_components:
         return np.full(len(gram), largest_eigenvalue(gram))
     squares = gram.diagonal().astype(np.float64)
@@ -250,10 +220,7 @@ def largest_eigenvalue(gram: Array) -> float:
 
 
 def _scaled_norm(move: Array, curvatures: Array) -> float:
-    """Return the norm of `move` (r, n_points), after row k was multiplied by ``curvatures[k]``.
-
-    If `move` is a proximal step, this is the norm of the projected gradient.
-    """
+    """Return the norm of `move` (r, n_points), after row k was multiplied by ``curvatures[k]``."""
     rows = np.einsum("ij,ij->i", move, move, dtype=np.float64)
     return float(np.sqrt(np.dot(rows, curvatures**2)))
 
@@ -261,14 +228,11 @@ def _scaled_norm(move: Array, curvatures: Array) -> float:
 def solve(F: Array, grams: Array, right: Array, penalty: Penalties, *, sweeps: int, tol: float) -> Array:
     """Minimise ``f G f / 2 - b f + penalty(f)`` for each point exactly, by block principal pivoting and Cholesky.
 
-    `F` (n_points, n_components) holds a feasible start and is overwritten. `grams` has the shape (n_points,
-    n_components, n_components), or (1, ...) for one matrix shared by all points; `right` has the shape of `F`. All are
-    float64. The penalty must be separable or the simplex. `sweeps` of coordinate descent beforehand find most of the
-    variables at a bound; 0 suits a start near the solution. `tol` bounds the derivative, relative to the largest entry
-    of a point's right-hand side. Points do not influence each other, not even in the last bit.
-
-    Returns a bool for each point: whether the optimality conditions hold. A point for which rounding prevents this
-    keeps its start, or the result of coordinate descent.
+    `F` and `right` are (n_points, r) and `grams` (n_points or 1, r, r), in float64. The penalty must be separable or
+    the simplex. `sweeps` of coordinate descent beforehand find most of the variables at a bound; 0 suits a start near
+    the solution. Points do not influence each other, not even in the last bit. Returns for each point whether the
+    optimality conditions hold; one for which rounding prevents this keeps its start, or the result of coordinate
+    descent.
     """
     # the kernel has no penalties: l2 is added to the diagonal of G (.., r, r), l1 subtracted from B (n_points, r)
     r = F.shape[1]

@@ -31,10 +31,7 @@ POWER = 1  # additional power iterations in each low-rank step of GoDec
 
 
 class Split(NamedTuple):
-    """A matrix split into a low-rank and a sparse part, with singular values and right vectors of the former.
-
-    `change` is the last value of the stopping criterion.
-    """
+    """A matrix split into a low-rank and a sparse part, with singular values and right vectors of the former."""
 
     values: Array
     components: Array
@@ -45,13 +42,7 @@ class Split(NamedTuple):
 
 
 def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
-    """Split `X` by principal component pursuit until ``|X - L - S|_F <= tol |X|_F``.
-
-    `weight` > 0 multiplies the l1 norm of the sparse part. ``1 / sqrt(max(X.shape))`` recovers both parts exactly if
-    the low-rank part is spread out and the support of the sparse part is random (Candès et al. 2011). The augmented
-    Lagrangian method alternates soft thresholds of singular values and of entries. `dual` is the multiplier of ``X = L
-    + S``.
-    """
+    """Split `X` by principal component pursuit until ``|X - L - S|_F <= tol |X|_F``; `weight` is that of ``|S|_1``."""
     with one_blas_thread():
         norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
     if norm == 0:  # no data: one component with singular value 0
@@ -79,11 +70,7 @@ def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
 def godec(
     X: Array, n_components: int, cardinality: int, *, max_iter: int, tol: float, rng: np.random.RandomState
 ) -> Split:
-    """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise.
-
-    Each iteration improves `basis` (n_features, r), the rows of the low-rank part, by subspace iteration on the data
-    without outliers, which are the largest entries of the rest, until ``|X - L - S|_F^2`` has settled.
-    """
+    """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise."""
     size = float(np.linalg.norm(X)) or 1.0
     basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
     sparse = np.zeros_like(X)
@@ -104,12 +91,7 @@ def godec(
 
 
 def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Array:
-    """Return the codes c (n_samples, r) of least absolute deviations, ``min |x - c H|_1``, H orthonormal, by ADMM.
-
-    A row is finished when no code moves by more than the share `tol` of its largest code, or by a few units of its
-    dtype's precision. `rest` is the residual, then plus the scaled dual, then its soft-thresholded version. Because the
-    rows of H are orthonormal, the least-squares step is a product with ``H^T``.
-    """
+    """Return the codes c (n_samples, r) of least absolute deviations, ``min |x - c H|_1``, H orthonormal, by ADMM."""
     tol = max(tol, CODE_PRECISION * float(np.finfo(X.dtype).eps))
     with one_blas_thread():
         codes = X @ components.T
@@ -138,12 +120,7 @@ def _shrunk(A: Array, by: Any) -> Array:
 
 
 def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
-    """Soft-threshold the singular values of `A` by `by`; return matrix, remaining values and right vectors.
-
-    The values come from the Gram matrix of the shorter side in double precision, ten times as fast for long matrices.
-    It misses values below 1e-8 of the largest, far below the threshold. At least one triple is kept, with value 0 if
-    need be.
-    """
+    """Soft-threshold the singular values of `A` by `by`; return matrix, remaining values and right vectors."""
     wide = A if A.shape[0] <= A.shape[1] else A.T
     squares, left = np.linalg.eigh(_gram(wide))
     values = np.sqrt(np.maximum(squares[::-1], np.finfo(A.dtype).tiny))

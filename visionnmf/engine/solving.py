@@ -19,28 +19,23 @@ ogm-paper    manhattan [2]_    Nesterov's smoothing as published; ogm-printed: s
 hals         frobenius         extrapolated coordinate descent through Gram matrices      Ang & Gillis 2019, Algorithm 3
 nenmf        frobenius         accelerated proximal gradient for each factor in turn      Guan et al. 2012 (NeNMF)
 nenmf-paper  frobenius         the same as published: one step length, no restarts        Guan et al. 2012 (NeNMF)
-bpp          frobenius         exact halves by block principal pivoting                   Kim & Park 2008
-pg           frobenius         projected gradient, a baseline                             Lin 2007
-svd          frobenius         truncated SVD: the trivial baseline, with both signs       Eckart & Young 1936
 sbcd         all divergences   weighted least squares by coordinate descent, guarded      ours: docs/derivations/sbcd.md
 ccd          kullback-leibler  cyclic coordinate descent, with a step of our own          Hsieh & Dhillon 2011
 spg          divergences [3]_  spectral proximal gradient, for any penalty                Wright et al. 2009
 mu           all divergences   multiplicative updates, the baseline                       Fevotte & Idier 2011
 sbcd-plain   all divergences   sBCD as published; al-a, al-b: its other weights           Li, Lebanon & Park 2012
-gd           all divergences   gradient descent with a fixed step, a baseline             Lee & Seung 2000
-[4]_         frobenius         baselines of the papers of NeNMF and sBCD                  :mod:`.solvers.baselines.nnls`
 ===========  ================  =========================================================  ==============================
 
 .. [1] Manhattan, elastic net, Huber, L2,1, Kullback-Leibler.
 .. [2] Also the elastic net.
 .. [3] Except least squares, which does not need it.
-.. [4] pnls, qn, pbb, cbgp, as, cg and gcd.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +51,7 @@ from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality
 from .penalties import ANY, L1, L2, SEPARABLE, Graph, Simplex, Term
 from .problem import Problem, Report
-from .solvers import admm, hals, ogm, rri, sbcd, spg
-from .solvers.baselines import divergences, least_squares, nenmf, nnls
+from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
 from .stopping import Callback, Fit, Iteration, exact_objective, run
 
 Array = NDArray[Any]
@@ -74,8 +68,7 @@ class Solver(NamedTuple):
     supports on either factor, in addition to non-negativity; :data:`.penalties.ANY` if it supports every term with a
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form.
-    `codes` finds the codes of its components if the function that the loss names does not suit, as for a baseline whose
-    factors have both signs. `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
+    `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
     """
 
     iterate: Iterate
@@ -83,7 +76,6 @@ class Solver(NamedTuple):
     terms: tuple[type[Term], ...] = ()
     weights: bool = False
     sparse: bool = False
-    codes: FindCodes | None = None
     elsewhere: bool = False
 
     @property
@@ -92,12 +84,7 @@ class Solver(NamedTuple):
         return frozenset(name for name, record in LOSSES.items() if self.minimises(record))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return a clause that says why this solver cannot work on a problem, or None if it can.
-
-        ``minimises(record)`` says whether it minimises a loss, `terms` are the penalty terms that it supports, and
-        `weights` whether it takes weights or missing entries. A sparse `X` whose `zero_weight` is 0 has missing ones.
-        Both the loss (``record.sparse``) and this solver must have a form for such an `X`.
-        """
+        """Return a clause that says why this solver cannot work on a problem, or None if it can."""
         record = problem.loss.record
         if not self.minimises(record):
             return f"does not minimise {problem.loss.label}"
@@ -131,23 +118,18 @@ LEAST_SQUARES = _only({"frobenius"})
 # In the order in which "auto" tries them: measured by benchmarks/solvers.py.
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
-    "nenmf": Solver(least_squares.nenmf, LEAST_SQUARES, ANY, sparse=True),
-    "nenmf-paper": Solver(nenmf.nenmf_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
-    "bpp": Solver(least_squares.bpp, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "pg": Solver(least_squares.pg, LEAST_SQUARES, SEPARABLE, sparse=True),
-    "svd": Solver(least_squares.svd, LEAST_SQUARES, sparse=True, codes=least_squares.svd_codes),
+    "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
+    "nenmf-paper": Solver(nenmf.iterate_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(divergences.mu, _divergence, (L1, L2, Graph), weights=True),
-    "sbcd-plain": Solver(divergences.sbcd_plain, _divergence, SEPARABLE, weights=True),
-    "al-a": Solver(divergences.al_a, _divergence, SEPARABLE, weights=True),
-    "al-b": Solver(divergences.al_b, _divergence, SEPARABLE, weights=True),
-    "gd": Solver(divergences.gd, _divergence, weights=True),
-    **{name: Solver(iterate, LEAST_SQUARES, sparse=True) for name, iterate in nnls.METHODS.items()},
+    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
+    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True),
+    "al-a": Solver(partial(sbcd_published.iterate, weights_from="data"), _divergence, SEPARABLE, weights=True),
+    "al-b": Solver(partial(sbcd_published.iterate, weights_from="nothing"), _divergence, SEPARABLE, weights=True),
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True),
@@ -161,12 +143,7 @@ def check_solver(solver: Any) -> None:
 
 
 def choose(solver: str, problem: Problem, *, elsewhere: str = "") -> str:
-    """Return the key of the solver for a problem: `solver` itself, or the first suitable one for "auto".
-
-    `elsewhere` is a key of :data:`ELSEWHERE` if the data are not an array of NumPy. An entry of the table says why it
-    cannot work on a problem (`obstacle`), or nothing if it can. Raises ParameterError if there is no such solver or it
-    cannot work on the problem; the message says why, and names the solvers that can.
-    """
+    """Return the name of the solver for a problem, the first able one for "auto"; raise ParameterError without one."""
     usable = {name: entry for name, entry in SOLVERS.items() if not elsewhere or entry.elsewhere}
     able = [name for name, entry in usable.items() if entry.obstacle(problem) is None]
     if elsewhere and not any(entry.minimises(problem.loss.record) for entry in usable.values()):
@@ -207,12 +184,7 @@ def fit(
     tol: float,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise a problem over both factors, in place, by a solver of :data:`SOLVERS`.
-
-    The fit has converged when twice the iterations would lower the objective by less than the share `tol` (see
-    :mod:`.stopping`); 0 runs all iterations. `callback(iteration, objective)` is called after each iteration with the
-    objective before it, and stops the fit by returning a true value.
-    """
+    """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
     return run(
         SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
@@ -236,17 +208,13 @@ class Found(NamedTuple):
     report: Report
     optimality: float
     ridge: float = 0.0  # the l2 penalty on both factors that stands for the parameter `nuclear`; the estimator adds it
+    apart: float = 0.0  # the relative difference of the best two starts, where it tells of other minima
 
 
 def evaluate(
     problem: Problem, row_scale: Any, solver: str, result: Fit, Wt: Any, H: Any, norms: Any, *, measure: bool
 ) -> Found:
-    """Return what a fit has found, with the figures of its final codes `Wt` (r, n_samples) and components.
-
-    `problem` is the one with weighted samples; `row_scale` (n_samples,), if not None, has multiplied its rows. Its
-    penalties belong to the factors before the components were divided by `norms`. `measure` says whether to measure
-    the optimality.
-    """
+    """Return what a fit has found, with the figures of its final codes `Wt` (r, n_samples) and components."""
     codes = Wt.T if is_not_numpy(Wt) else np.ascontiguousarray(Wt.T)
     if row_scale is not None:
         Wt = Wt * row_scale
@@ -260,10 +228,7 @@ def evaluate(
 
 
 class CodesSolver(NamedTuple):
-    """A function that finds codes, with weights or sparse data, and the penalty terms that it supports.
-
-    `quick` finds them less exactly in a fraction of the time; None if there is nothing to gain.
-    """
+    """A function that finds codes, a `quick` one or None, and the penalty terms that it supports."""
 
     codes: FindCodes
     terms: tuple[type[Term], ...] = (*SEPARABLE, Simplex)
@@ -308,16 +273,6 @@ def solve_codes(problem: Problem, H: Any, *, exact: bool = True) -> Any:
     else:
         Wt = np.empty(shape, problem.X.dtype)
         solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
-        (solver.codes if exact or solver.quick is None else solver.quick)(problem, Wt, H)
+        with one_blas_thread():
+            (solver.codes if exact or solver.quick is None else solver.quick)(problem, Wt, H)
     return Wt
-
-
-def find_codes(problem: Problem, H: Array, solver: str, *, exact: bool = True) -> Array:
-    """Return the codes, transposed, of fixed components, by the solver's own method or the general one."""
-    own = SOLVERS[solver].codes
-    if own is not None:
-        Wt = np.empty((len(H), problem.X.shape[0]), H.dtype)
-        own(problem, Wt, H)
-        return Wt
-    with one_blas_thread():
-        return solve_codes(problem, H, exact=exact)

@@ -38,20 +38,15 @@ def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtyp
 
 
 def scale_of(mean: float, n_components: int) -> float:
-    """Return the standard deviation of the normal numbers whose absolute values are the entries of a random start.
-
-    ``W @ H`` then has a quarter of the mean of the data: absolute normal numbers of standard deviation s have the mean
-    ``s sqrt(2 / pi)``, and r products of two such numbers add up to an entry. Smaller starts change little. With the
-    full mean, ADMM ends in poor solutions if outliers dominate the mean (docs/decisions/manhattan.md).
-    """
+    """Return the standard deviation of a random start, with which ``W @ H`` has a quarter of the mean of the data."""
+    # Absolute normal numbers of standard deviation s have the mean ``s sqrt(2 / pi)``, and r products of two such
+    # numbers add up to an entry. With the full mean, ADMM ends in poor solutions if outliers dominate it
+    # (docs/decisions/manhattan.md).
     return 0.5 * float(np.sqrt(mean / n_components * np.pi / 2))
 
 
 def random(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Draw ``Wt`` (r, n_samples) and ``H`` (r, n), absolute normal; ``W @ H`` has a quarter of the data's mean.
-
-    With the full mean, ADMM ends in poor solutions if outliers dominate it (:func:`scale_of`).
-    """
+    """Draw ``Wt`` (r, n_samples) and ``H`` (r, n), absolute normal; ``W @ H`` has a quarter of the data's mean."""
     return draw_factors(X.shape, X.dtype, X.mean(dtype=np.float64), n_components, rng)
 
 
@@ -65,20 +60,13 @@ def draw_factors(
 
 
 def factor_to_match(mean: float, mean_codes: Array, mean_components: Array) -> float:
-    """Return the number that scales a drawn factor to match a given one: ``W @ H`` gets a quarter of the data's mean.
-
-    `mean` is that of the data, and `mean_codes` and `mean_components` (r,) are those of each component's two factors.
-    """
+    """Return what scales a drawn factor to match a given one: ``W @ H`` gets a quarter of the data's mean."""
     size = float(mean_codes @ mean_components)
     return mean / (4 * size) if size > 0 else 1.0
 
 
 def nndsvd(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]:
-    """Return the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1).
-
-    Components beyond the rank of the data are random. Of the pair of positive parts of the singular vectors and the
-    pair of negative parts, the one with the larger product of norms is kept.
-    """
+    """Return the positive parts of the leading singular triples (Boutsidis & Gallopoulos 2008, Figure 1)."""
     Wt, H = random(X, n_components, rng)
     k = min(n_components, *X.shape)
     if not Wt.any():  # the data are all 0, and so is a random start, which has their scale
@@ -124,13 +112,7 @@ def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:
 
 
 def spread_symmetric(S: Array, c: Array, n_components: int, rng: RandomState | np.random.Generator) -> Array:
-    """Return a start for a symmetric model: columns of `S` that differ, chosen in the manner of k-means++.
-
-    `S` (n, n) holds the similarities of nodes, and `c` (n,) are the weights of the nodes.
-    A column says which nodes belong with the chosen node. From random numbers the weighted medians end at a far higher
-    objective (``docs/decisions/segmentation.md``). A node with 0 on the diagonal uses its largest similarity instead.
-    Components are 0 once every node is explained.
-    """
+    """Return a start for a symmetric model: columns of `S` that differ, chosen in the manner of k-means++."""
     own = S.diagonal().astype(np.float64)  # (n,) similarity of a node to itself
     own = np.where(own > 0, own, S.max(axis=1))
     scale = np.sqrt(np.maximum(own, np.finfo(np.float64).tiny))
@@ -171,11 +153,7 @@ class Start:
 
 
 def start_factors(problem: Problem, start: Start, codes: Any, row_scale: Any, init: str = "random") -> tuple[Any, Any]:
-    """Return transposed codes and components to start from: copies of those given, otherwise drawn by `init`.
-
-    The components of `start` and `codes` (n_samples, r) are given or None. `row_scale` (n_samples,) has multiplied the
-    rows of the problem's data, to give samples weights, or is None. All arrays are of the library of the data.
-    """
+    """Return transposed codes and components to start from: copies of those given, otherwise drawn by `init`."""
     if is_not_numpy(problem.X):  # here other starts were refused before; `mean` is that of the data
         Wt, H, mean = _drawn_elsewhere(problem, start)
     else:

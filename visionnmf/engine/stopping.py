@@ -93,12 +93,7 @@ class Stopping:
         rounding: float = 1e-12,
         optimality: Callable[[], float] | None = None,
     ) -> None:
-        """Keep the limits of the rule, which predicts the decrease of the objective if as many iterations again ran.
-
-        The rule holds if that is below the share `tol` of the objective and decreases are not growing; decreases below
-        the share `rounding` do not count as growing. An objective of at most `exact` ends a fit. `optimality()`, called
-        when the rule begins to hold, returns how far the factors are from a stationary point.
-        """
+        """Keep the limits of the rule, which predicts the decrease of the objective if as many iterations again ran."""
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
@@ -106,13 +101,7 @@ class Stopping:
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:
-        """Record the objective after one more iteration (the first call: of the start); return whether to stop.
-
-        `change` becomes the relative decrease that is predicted if as many iterations again ran, and `converged`
-        whether it is below `tol`. A fit on a plateau, far from a stationary point, stops only if that still holds after
-        twice as many iterations (:meth:`_is_confirmed`). `exact` is the objective up to which a fit counts as exact.
-        ADMM, which follows a path of growing penalties, passes its `residual`, which then takes part in the change.
-        """
+        """Record the objective after one more iteration (the first call: of the start); return whether to stop."""
         self.history.append(objective)
         n_iter = len(self.history) - 1
         if objective <= self.exact:
@@ -128,10 +117,7 @@ class Stopping:
         return self.converged and self._is_confirmed(n_iter)
 
     def _judge_path(self, objective: float, residual: float) -> None:
-        """Set `change` to the weighted residual of a path plus the relative decrease over the last iterations.
-
-        ADMM follows a path of growing penalties; its `residual` says how far the iterates are from the model.
-        """
+        """Set `change` to the weighted residual of a path plus the relative decrease over the last iterations."""
         decrease = 0.0
         if objective > 0:
             n_iter = len(self.history) - 1
@@ -161,11 +147,7 @@ class Stopping:
             self.confirmed_at = None
 
     def _is_confirmed(self, n_iter: int) -> bool:
-        """Return whether a fit for which the rule holds after `n_iter` iterations is at its end, not on a plateau.
-
-        If the factors are not stationary when the rule begins to hold, it must go on to hold until twice as many
-        iterations.
-        """
+        """Return whether a fit for which the rule holds after `n_iter` iterations is at its end, not on a plateau."""
         if self.confirmed_at is None:
             plateau = self.optimality is not None and self.optimality() > STATIONARY
             self.confirmed_at = 2 * n_iter if plateau else n_iter
@@ -173,10 +155,7 @@ class Stopping:
 
 
 def exact_objective(problem: Problem) -> float:
-    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data: below, a fit is exact.
-
-    The data may be sparse, or an array of another library than NumPy.
-    """
+    """Return the loss of a model whose residuals are the share :data:`EXACT` of the data: below, a fit is exact."""
     X, M = problem.X, problem.weights
     if problem.is_sparse:
         X = X.data[:, None]  # the stored entries, one in a row; sparse data have no weights, so M is None
@@ -188,10 +167,7 @@ def exact_objective(problem: Problem) -> float:
 
 
 def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
-    """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``.
-
-    A model with relative residuals of at most EXACT counts as exact, so a fit ends when its loss is as small as this.
-    """
+    """Return the loss of some rows, with the entry weights `M` or None, for residuals of ``EXACT * X``."""
     xp = namespace_of(X)
     if not loss.record.is_divergence:
         return total(loss.record.values(X * EXACT, xp.zeros_like(X), M, loss.parameter))
@@ -205,10 +181,7 @@ def _loss_of_small_residuals(X: Any, M: Any, loss: Loss) -> float:
 
 
 class Fit(NamedTuple):
-    """Result of :func:`run`; `change` is the relative decrease predicted for twice the number of iterations.
-
-    `history` holds the objective before the first iteration and after each one.
-    """
+    """Result of :func:`run`; `change` is the relative decrease predicted for twice the number of iterations."""
 
     n_iter: int
     history: list[float]
@@ -229,17 +202,7 @@ def run(
     optimality: Callable[[], float] | None,
     exact_objective: Callable[[], float],
 ) -> Fit:
-    """Take the steps of a solver until the stopping rule or the callback ends them.
-
-    A solver yields an :class:`Iteration` after each iteration, with the objective before it. ADMM, whose split
-    variables satisfy the model only in the limit, also yields how far they are from that (`residual`). ``objective()``
-    evaluates the factors after the last iteration. ``optimality()``, if given, says how far the factors are from a
-    stationary point, and an objective of at most ``exact_objective()`` counts as an exact fit.
-
-    Returns
-    -------
-    Fit
-    """
+    """Take the steps of a solver until the stopping rule or the callback ends them."""
     # the objective of a divergence has long plateaus, so the rule asks for the gradient as well
     has_plateaus = loss.record.beta not in (2.0, None)
     stopping = Stopping(
@@ -289,10 +252,7 @@ class PrintedProgress:
 def fit_best(
     n_init: int, solver: str, fit_once: Callable[[], tuple[Fit, Factors]], report: PrintedProgress
 ) -> tuple[Fit, Factors]:
-    """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors.
-
-    `report` is the callback of the fits, which prints their progress. Raises ParameterError if the best fit diverged.
-    """
+    """Return what the best of `n_init` calls of ``fit_once()`` returned, the fit of lowest objective and factors."""
     best: tuple[Fit, Factors] | None = None
     for _ in range(n_init):
         found = fit_once()
@@ -315,12 +275,7 @@ def fit_best(
 def warn_not_converged(
     name: str, result: Any, tol: float, *, cure: str = "increase max_iter", stacklevel: int = 3
 ) -> None:
-    """Issue scikit-learn's ConvergenceWarning, which names the number of iterations and the last change.
-
-    `cure` says what to do besides a larger `tol`. With the `stacklevel` 3 the warning points to the line that called
-    the caller. The warning has the attributes `result`, the :class:`Fit`, for estimators that fit another one and warn
-    in their own name, and `gain`, its words that say how far the fit is from convergence.
-    """
+    """Issue scikit-learn's ConvergenceWarning, with the :class:`Fit` as `result` and words on the rest as `gain`."""
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
         gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
@@ -350,11 +305,7 @@ def warn_zero_codes(
     has_zero_weight: bool = True,
     penalty: str | None = None,
 ) -> None:
-    """Warn if most of the samples that are not 0 have codes of 0, which some losses prefer, and name a cure.
-
-    `penalty` is the parameter that is known to be the cause, if one is. The warning has `loss` and `lost` as
-    attributes, for estimators that fit an NMF and warn in their own name.
-    """
+    """Warn, with `loss` and `lost`, if most of the samples that are not 0 have codes of 0, and name a cure."""
     if 2 * lost.n_lost <= lost.n_nonzero:
         return
     if penalty is not None:

@@ -56,11 +56,7 @@ def _manhattan_objective(S: Array, H: Array, c: Array) -> float:
 
 
 def _frobenius_sweep(S: Array, H: Array, c: Array) -> None:
-    """Update all codes `H` (r, n) of `S` (n, n) in place; `c` (n,) are node weights.
-
-    Each block of NODES nodes gets PASSES passes of coordinate descent; the kernel keeps `HC` and the Gram matrix `G` up
-    to date.
-    """
+    """Update all codes `H` (r, n) of `S` (n, n) in place; `c` (n,) are node weights."""
     HC = H * c
     G = HC.astype(np.float64) @ H.T.astype(np.float64)
     for first, last in blocks(len(S), NODES):
@@ -80,15 +76,13 @@ def _frobenius_objective(S: Array, H: Array, c: Array) -> float:
 
 
 def _paper_sweep(S: Array, H: Array, c: Array) -> None:
-    """Minimise equation 61 over one code x after the other, component by component, in place (Guan et al. 2012).
-
-    For code j of component h that is ``c_j x^2 + sum_{i != j} c_i |Z_ij - h_i x|``, with node weights `c` (n,). The
-    square stands for ``|Z_jj - x^2|``, because the paper assumes that the model is above the diagonal of `S`.
-    """
+    """Minimise equation 61 over one code x after the other, component by component, in place (Guan et al. 2012)."""
     for h in H:
         Z = S - H.T @ H + np.outer(h, h)  # residuals without this component
         for j in range(len(h)):
             weights = np.where(np.arange(len(h)) == j, 0, c)
+            # c_j x^2 + sum of c_i |Z_ij - h_i x|: the square stands for |Z_jj - x^2|, because the paper assumes that
+            # the model is above the diagonal
             h[j] = _least_of_parabola(h, Z[j], weights, float(c[j]))
 
 
@@ -120,12 +114,7 @@ LOSSES = {
 
 
 def scale_to_fit(S: Array, H: Array, c: Array) -> None:
-    """Multiply a start `H` (r, n) by the number that minimises the Frobenius loss, in place.
-
-    The loss of `S` (n, n) leaves the diagonal out and weights entry (i, j) by ``c_i c_j``, with node weights `c` (n,).
-    Columns of an affinity whose diagonal varies strongly make starts that are far too large, from which coordinate
-    descent ends in poor minima (docs/decisions/segmentation.md).
-    """
+    """Multiply a start `H` (r, n) by the number that minimises the Frobenius loss without the diagonal, in place."""
     inner = square = 0.0  # weighted sums of S P and of P^2 without the diagonal, for the model P = H.T @ H
     weights = c.astype(np.float64)
     for first, last in blocks(len(S), rows_per_block(len(S))):
@@ -138,13 +127,10 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 
 
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
-    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n).
-
-    Entry (i, j) of `S` (n, n) counts ``c_i c_j``, with the node weights `c` (n,).
-    """
+    """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n)."""
     sweep, objective = LOSSES[loss]
     # an objective of at most `exact` counts as an exact fit, which ends it
-    stopping = Stopping(tol, exact=_exact_objective(S, H, c, loss) if tol > 0 else 0.0)
+    stopping = Stopping(tol, exact=objective(S * S.dtype.type(EXACT), np.zeros_like(H), c) if tol > 0 else 0.0)
     done = stopping.add(objective(S, H, c))  # the first entry of the history is the objective at the start
     while not done and len(stopping.history) <= max_iter:
         sweep(S, H, c)
@@ -153,21 +139,10 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     return Fit(len(stopping.history) - 1, stopping.history, stopping.converged, stopping.change)
 
 
-def _exact_objective(S: Array, H: Array, c: Array, loss: str) -> float:
-    """Return the objective up to which a fit is exact: that of the data ``EXACT * S`` and a model of zeros.
-
-    `H` (r, n) only gives the shape of the model, and `c` (n,) are node weights.
-    """
-    return LOSSES[loss].objective(S * S.dtype.type(EXACT), np.zeros_like(H), c)
-
-
 def fit_starts(
     S: Array, starts: list[Array], c: Array, *, max_iter: int, tol: float, loss: str = "manhattan"
 ) -> list[Fit]:
-    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order.
-
-    `S` (n, n) is the symmetric matrix, each start a factor (r, n), and `c` (n,) are the weights of the nodes.
-    """
+    """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order."""
 
     def run(block: tuple[int, int]) -> Fit:
         """Fit `S` from start number ``block[0]``, in place, with node weights `c`; blocks hold one start each."""
@@ -179,11 +154,7 @@ def fit_starts(
 
 
 def symmetric_optimality(S: Array, H: Array, c: Array, *, loss: str) -> float:
-    """Return how far `H` (r, n) is from a point where no node's codes can be improved; see :mod:`.optimality`.
-
-    `S` (n, n) are the similarities of nodes and `c` (n,) the nodes' weights. "manhattan-paper" is the Manhattan loss as
-    the paper minimises it, and the only loss that counts the diagonal of `S`.
-    """
+    """Return how far `H` (r, n) is from a point where no node's codes can be improved; see :mod:`.optimality`."""
     weights, counted = np.outer(c, c), S.copy()
     if loss != "manhattan-paper":
         np.fill_diagonal(weights, 0)

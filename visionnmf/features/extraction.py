@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -22,15 +22,23 @@ from visionnmf._progress import Progress
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
+from visionnmf.io.decoding import decode_apart, decodes_apart
 
-from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images
+from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images, warn_of
 from .extractor_kinds import make_extractors
 
 __all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
-Row = NDArray[np.float32] | MediaError
-"""The features of an image, or why it cannot be read."""
+
+
+class Row(NamedTuple):
+    """The features of an image and a note on its pixels, or why it cannot be read."""
+
+    features: NDArray[np.float32]
+    note: str = ""
+    error: MediaError | None = None
+
 
 BATCH = 16  # images that another process gets at a time
 AHEAD = 256  # batches that a pool has at a time
@@ -47,11 +55,14 @@ class Extracted:
         The images that the rows belong to.
     skipped : list of str
         A sentence for each image that could not be read.
+    notes : list of str
+        A sentence on each range of pixel values that was guessed, and in how many images.
     """
 
     X: NDArray[np.float32]
     readable: NDArray[np.intp]
     skipped: list[str]
+    notes: list[str]
 
     __repr__ = brief
 
@@ -153,10 +164,11 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         """
         rows = []
         for row in self._rows(images):
-            if isinstance(row, MediaError):
-                raise row
+            if row.error is not None:
+                raise row.error
             rows.append(row)
-        return np.stack(rows)
+        warn_of(row.note for row in rows)
+        return np.stack([row.features for row in rows])
 
     def extract(
         self, images: Images, *, fit: bool = False, progress: Progress | None = None, pool: Executor | None = None
@@ -193,17 +205,24 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                     progress("checking", i + 1, len(images))
             self._fit(good or images, progress)
         rows, readable, skipped = [], [], []
+        notes: Counter[str] = Counter()  # how many images have each
         for i, row in enumerate(self._rows(images, pool)):
-            if isinstance(row, MediaError):
-                skipped.append(row)
+            if row.error is not None:
+                skipped.append(row.error)
             else:
-                rows.append(row)
+                rows.append(row.features)
                 readable.append(i)
+                notes[row.note] += bool(row.note)
             if progress is not None:
                 progress("extracting", i + 1, len(images))
         if not rows:
             raise skipped[0]
-        return Extracted(np.stack(rows), np.array(readable, np.intp), [str(error) for error in skipped])
+        return Extracted(
+            np.stack(rows),
+            np.array(readable, np.intp),
+            [str(error) for error in skipped],
+            [f"{note}, in {count} of {len(images)} images" for note, count in notes.items() if note],
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features: the view's name, what is measured, and in which cell.
@@ -243,7 +262,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         images = check_images(images)
         batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
-        work = partial(_describe, list(self.extractors_.values()), self.max_pixels)
+        work = partial(_describe, list(self.extractors_.values()), self.max_pixels, decodes_apart())
         described = _in_order(pool, work, batches) if pool is not None else _by_joblib(work, batches, self.n_jobs)
         try:
             for rows in described:
@@ -262,16 +281,19 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 @takes_files
-def _describe(extractors: list[Extractor], max_pixels: int | None, images: Images) -> list[Row]:
-    """Return the features of each image, or the error."""
+def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, images: Images) -> list[Row]:
+    """Return the features of each image, or the error; `apart` as in the process that asks for them."""
+    if apart:
+        decode_apart()
     rows: list[Row] = []
     for image in images:
         try:
             prepared = PreparedImage(image, max_pixels)
         except MediaError as error:
-            rows.append(error)
+            rows.append(Row(np.empty(0, np.float32), error=error))
         else:
-            rows.append(np.concatenate([extractor.describe(prepared) for extractor in extractors]))
+            features = np.concatenate([extractor.describe(prepared) for extractor in extractors])
+            rows.append(Row(features, prepared.note))
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -18,6 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
+from visionnmf._pixel_range import PixelRangeWarning, in_full_range
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import read_image
@@ -36,6 +38,7 @@ __all__ = [
     "divide_axis",
     "named_in_cells",
     "sample_rows",
+    "warn_of",
 ]
 
 Array = NDArray[Any]
@@ -52,7 +55,9 @@ class PreparedImage:
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
         """Read a file or check an array, and make it 8-bit RGB of at most `max_pixels` (None: of its own size)."""
-        pixels = check_image(read_image(image) if isinstance(image, str | Path) else image)
+        pixels, self.note = in_full_range(
+            check_image(read_image(image) if isinstance(image, str | Path) else image)
+        )  # the note says what white is, if that is not sure
         size = pixels.shape[0] * pixels.shape[1]
         limit = size if max_pixels is None else max_pixels
         if size > limit or pixels.dtype != np.uint8:
@@ -128,7 +133,13 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
             If one of `images` is not an image, or a file cannot be read.
         """
         check_is_fitted(self)
-        return np.stack([self.describe(PreparedImage(image, self.max_pixels)) for image in check_images(images)])
+        rows, notes = [], []
+        for image in check_images(images):
+            prepared = PreparedImage(image, self.max_pixels)
+            rows.append(self.describe(prepared))
+            notes.append(prepared.note)
+        warn_of(notes)
+        return np.stack(rows)
 
     def describe(self, image: PreparedImage) -> NDArray[np.float32]:
         """Describe one image.
@@ -210,6 +221,12 @@ def sample_rows(
             rows = describe(PreparedImage(images[i], max_pixels))
             found.append(rows[rng.permutation(len(rows))[:quota]])
     return np.concatenate(found)
+
+
+def warn_of(notes: Iterable[str]) -> None:
+    """Warn once of each note on the pixels of images."""
+    for note in dict.fromkeys(filter(None, notes)):
+        warnings.warn(f"images: {note}", PixelRangeWarning, stacklevel=3)
 
 
 def check_images(images: Any) -> Images:

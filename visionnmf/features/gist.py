@@ -71,10 +71,7 @@ class GIST(Extractor):
         size: int = 128,
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters; the image is scaled to `size` pixels a side, and has `n_cells` cells a side.
-
-        An image of more than `max_pixels` pixels is averaged down to so many first; None: as it is.
-        """
+        """Keep the parameters; the image is scaled to `size` pixels a side, and has `n_cells` cells a side."""
         self.n_scales = n_scales
         self.n_orientations = n_orientations
         self.n_cells = n_cells

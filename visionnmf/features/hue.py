@@ -39,10 +39,7 @@ class HueWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length.
-
-        `layout` has the rows and columns of cells with a bag each, and the words are learnt from `n_samples` patches.
-        """
+        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length."""
         self.n_words = n_words
         self.n_bins = n_bins
         self.grey = grey
@@ -124,11 +121,7 @@ class DenseHue(OnGrid, HueWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length.
-
-        Patches have `scales` in pixels and lie `step` scales apart; the words are learnt from `n_samples` of them.
-        `layout` has the rows and columns of cells with a bag each.
-        """
+        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length."""
         super().__init__(
             n_words,
             n_bins=n_bins,
@@ -215,10 +208,7 @@ def _hue(rgb: Array) -> tuple[Array, Array]:
 
 
 def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], Array]:
-    """Return flat indices and Gaussian weights, both (n, SAMPLES^2), of the pixels sampled in each patch.
-
-    A patch reaches PATCH scales to each side of its middle. `points` (n, 3) are row, column and scale.
-    """
+    """Return flat indices and Gaussian weights, both (n, SAMPLES^2), of the pixels sampled in each patch."""
     # of the samples along an axis from the middle of the patch, in scales
     offsets = (np.arange(SAMPLES) - (SAMPLES - 1) / 2) * (2 * PATCH / SAMPLES)
     gaussian = np.exp(-((offsets / (PATCH / 2)) ** 2) / 2).astype(np.float32)

@@ -96,11 +96,7 @@ class PatchNMF(Extractor):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters: patches of `patch` pixels a side, `step` apart, `layout` (rows, columns) of cells.
-
-        `method` is that of :class:`.OnlineNMF`, which learns from `n_samples` patches; larger images are reduced to
-        `max_pixels`.
-        """
+        """Keep the parameters: patches of `patch` pixels a side, `step` apart, `layout` (rows, columns) of cells."""
         self.n_components = n_components
         self.patch = patch
         self.step = step
@@ -121,10 +117,7 @@ class PatchNMF(Extractor):
         check_count(self.n_samples, "n_samples", self.n_components)
 
     def _learn(self, images: Images) -> None:
-        """Learn the parts from patches of randomly chosen, reduced images by online NMF.
-
-        A pixel has 6 features: what is above the patch's mean, and what is below it, in each of three channels.
-        """
+        """Learn the parts from patches of randomly chosen, reduced images by online NMF."""
         rng = check_generator(self.random_state)
         patches = sample_rows(images, self.max_pixels, self.n_samples, rng, self._patches)
         from visionnmf.models import OnlineNMF  # fitted extractors do not need it

@@ -59,10 +59,7 @@ class ColorHistogram(Extractor):
         layout: tuple[int, int] = (1, 1),
         max_pixels: int | None = MAX_PIXELS,
     ) -> None:
-        """Keep the parameters; `layout` has the rows and columns of cells, and each channel has `n_bins` bins.
-
-        `space` is "rgb", "lab" or "hsv"; a larger image is averaged down to `max_pixels` (None: as it is).
-        """
+        """Keep the parameters; `layout` has the rows and columns of cells, and each channel has `n_bins` bins."""
         self.space = space
         self.n_bins = n_bins
         self.layout = layout

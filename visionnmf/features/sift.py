@@ -36,10 +36,7 @@ class SiftWords(BagOfWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters; the words are learnt from `n_samples` patches.
-
-        `layout` has the rows and columns of cells with a bag each.
-        """
+        """Keep the parameters; the words are learnt from `n_samples` patches."""
         self.n_words = n_words
         self.layout = layout
         self.n_samples = n_samples
@@ -103,10 +100,7 @@ class DenseSift(OnGrid, SiftWords):
         max_pixels: int | None = MAX_PIXELS,
         random_state: RandomState = 0,
     ) -> None:
-        """Keep the parameters; the words are learnt from `n_samples` patches, which lie `step` scales apart.
-
-        `layout` has the rows and columns of cells with a bag each.
-        """
+        """Keep the parameters; the words are learnt from `n_samples` patches, which lie `step` scales apart."""
         super().__init__(n_words, layout=layout, n_samples=n_samples, max_pixels=max_pixels, random_state=random_state)
         self.scales = scales
         self.step = step

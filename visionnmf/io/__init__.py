@@ -10,14 +10,15 @@
 :func:`open_video`           the one of these three readers that suits a source
 :class:`VideoWriter`         write frames as H.264 or lossless
 :func:`cut_video`            copy parts of a video without encoding again
-:func:`read_mat`             matrices, cells and structures by name from a MATLAB file of versions 5 to 7
+:func:`read_mat`             matrices, cells and structures by name from a MATLAB file of versions 4 to 7
 :func:`write_csv`            write a table that spreadsheets can open without running formulas
 :func:`read_keywords`        the keywords of a photograph from IPTC, XMP and sidecars
 :func:`write_sidecar`        write keywords as an XMP sidecar
 ===========================  =========================================================================================
 
 Files can come from anybody. A file that cannot be used raises a :class:`~visionnmf.exceptions.MediaError` of one line,
-sizes are checked before anything is decoded, and what was only partly decoded is never returned without saying so.
+and what was only partly decoded is never returned without saying so. The command line decodes in a child process with
+limits (:mod:`.decoding`); functions called from Python decode where they are called.
 
 The other names are tools of visionnmf's own applications. Importing this package loads no numerical library; each name
 is loaded when it is first used.

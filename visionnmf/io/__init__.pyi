@@ -29,13 +29,18 @@ from .outputs import (
     check_parents as check_parents,
     output_file as output_file,
     output_folder as output_folder,
+    record_of as record_of,
+    recording as recording,
     replacing_since as replacing_since,
     together as together,
 )
 from .pixel_conversion import resize_grey as resize_grey, to_grey8 as to_grey8
 from .tables import write_csv as write_csv
-from .video.cutting import Cut as Cut, cut_video as cut_video
+from .video.cutting import cut_video as cut_video
 from .video.live import LiveReader as LiveReader
-from .video.opening import open_video as open_video
-from .video.reader import PictureSequence as PictureSequence, VideoReader as VideoReader
+from .video.reader import (
+    PictureSequence as PictureSequence,
+    VideoReader as VideoReader,
+    open_video as open_video,
+)
 from .video.writer import VideoWriter as VideoWriter

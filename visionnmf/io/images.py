@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-import struct
 import warnings
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, features
@@ -25,9 +22,10 @@ from visionnmf.exceptions import (
     installed_by,
 )
 
+from .decoding import apart
 from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
-from .pixel_conversion import check_scans, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
+from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 MAX_IMAGE_PIXELS = 100_000_000
 
@@ -95,13 +93,9 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     return image
 
 
+@apart
 def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
     """Read one picture, and return the warnings of :func:`read_image` as a list, for callers that read thousands."""
-    return _decoded(_bytes_of(source), str(source), max_pixels)
-
-
-def _bytes_of(source: str | Path) -> bytes:
-    """Return the content of a file of at most 1 GiB, or of a sample."""
     name = str(source)
     if name.startswith(SAMPLE_PREFIX):
         samples = _samples()
@@ -111,12 +105,11 @@ def _bytes_of(source: str | Path) -> bytes:
     else:
         path = regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
-    return path.read_bytes()
+    return _decoded(path.read_bytes(), name, max_pixels)
 
 
 def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
     """Decode one picture from the bytes of a file, as :func:`read_image` does; `name` is for messages."""
-    check_bytes(name, len(data))
     image, notes = _decoded(data, name, max_pixels)
     for note in notes:
         warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
@@ -130,7 +123,7 @@ def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], lis
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # decoders warn of oddities; what matters is reported below
             image = _decode(data, name, max_pixels, notes)
-    except MediaError:
+    except (MediaError, MemoryError):
         raise
     except Image.DecompressionBombError as error:  # Pillow's own limit; its sentence begins with the size
         pixels = "".join(re.findall(r"\d+", str(error))[:1])
@@ -167,8 +160,6 @@ def _samples() -> dict[str, Path]:
 
 def _complaint(error: Exception) -> str:
     """Return what is wrong with a picture in words, for an error of a decoder."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory to decode it"
     text = " ".join(str(error).split()) or type(error).__name__
     if "truncated" in text.lower() or isinstance(error, EOFError):
         return f"the file is cut off or damaged ({text})"
@@ -199,13 +190,14 @@ def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str
         check_size(name, *image.size, max_pixels)
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
-        if image.format in ("JPEG", "MPO"):
-            check_scans(data, name)  # each scan takes a pass over the whole picture
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
         # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
         if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
             return turn_upright(_deep_png(data, image, name, notes), orientation)
+        # Pillow spreads grey of 2 and 4 bits over 8, but not the grey value that stands for transparent.
+        if image.mode == "L" and image.format == "PNG" and data[24] in (2, 4) and "transparency" in image.info:
+            image.info["transparency"] *= 255 // (2 ** data[24] - 1)
         return turn_upright(_pixels(image, name, notes), orientation)
 
 
@@ -269,8 +261,7 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
 
 def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
     """Decode a 16-bit colour PNG with OpenCV, because Pillow reduces it to 8 bits (`shallow`)."""
-    clean = b"".join([_PNG, *_chunks(data, (b"IHDR", b"tRNS", b"IDAT", b"IEND"))])
-    decoded = decode_by_opencv(clean)
+    decoded = decode_by_opencv(data)
     if decoded is None or decoded.dtype != np.uint16 or decoded.ndim != 3:
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged")
     colour = decoded[..., 2::-1]  # OpenCV returns blue, green, red[, alpha]
@@ -278,18 +269,6 @@ def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) ->
     if not np.array_equal(colour >> 8, np.asarray(shallow.convert("RGB"))):
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged (two decoders disagree)")
     return rgb_on_white(colour, decoded[..., 3] if decoded.shape[2] == 4 else None, notes)
-
-
-def _chunks(data: bytes, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
-    """Yield the wanted chunks of a PNG file; text, profiles and others do not reach the second decoder."""
-    position = len(_PNG)
-    while position + 12 <= len(data):
-        # a chunk: length of its content (4 bytes), kind (4 letters), content, checksum (4 bytes)
-        (length,) = struct.unpack_from(">I", data, position)
-        end = position + 12 + length
-        if data[position + 4 : position + 8] in wanted:
-            yield data[position:end]
-        position = end
 
 
 def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -> None:
@@ -330,6 +309,8 @@ def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -
             "array must have shape (height, width) or (height, width, 3 or 4), be uint8 or uint16, and not be empty; "
             f"got shape {shape} and dtype {dtype}"
         )
+    import cv2
+
     with output_file(path, force=force) as temporary:
         blue_first = array if len(shape) == 2 else array[..., [2, 1, 0, 3][: shape[2]]]  # the order of OpenCV
         done, encoded = cv2.imencode(".png", blue_first)

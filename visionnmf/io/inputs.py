@@ -186,7 +186,8 @@ def stem_of(source: str | Path) -> str:
     """Return the name with which the results of an input begin.
 
     The input is a file, ``sample:NAME``, a pattern, ``-``, a URL or a camera: "sea" for ``photos/sea.png``, "frames"
-    for ``frames/*.png``, "stdin" for ``-``, and "yard" for ``rtsp://gate:554/yard?x=1``.
+    for ``frames/*.png``, "stdin" for ``-``, and "yard" for ``rtsp://gate:554/yard?x=1``. The pictures of a clip that
+    lie in a folder "input", as in CDnet, have the name of the folder above.
     """
     name = str(source)
     if name == "-":
@@ -196,10 +197,12 @@ def stem_of(source: str | Path) -> str:
     # The groups of an address are its server with port, and its path up to a question mark or hash.
     if address := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#]*)([^?#]*)", name):
         return Path(address[2]).stem or re.sub(r"[^A-Za-z0-9.-]", "_", address[1])
-    if glob.has_magic(name) and not os.path.lexists(name):
-        fixed = [part for part in Path(name).parts if not glob.has_magic(part)]
-        return Path(*fixed).name or "pictures"
-    return Path(name).stem.replace(":", "_") or "pictures"
+    path, is_pattern = Path(name), glob.has_magic(name) and not os.path.lexists(name)
+    if is_pattern:
+        path = Path(*(part for part in path.parts if not glob.has_magic(part)))
+    if path.name == "input":
+        return Path(os.path.abspath(path)).parent.name or "input"
+    return (path.name if is_pattern else path.stem.replace(":", "_")) or "pictures"
 
 
 def regular_file(path: str | Path, kind: str) -> Path:

@@ -1,15 +1,10 @@
-"""Read keywords of photographs from IPTC and XMP, and write them to XMP sidecars; photographs are never changed.
-
-Metadata can come from anybody: XML with a document type is refused, and sizes are bounded. XMP packets are found by
-their first and last bytes, because Pillow knows them of some formats only, and parses them only with defusedxml.
-"""
+"""Read keywords of photographs from IPTC and XMP, and write them to XMP sidecars; photographs are never changed."""
 
 from __future__ import annotations
 
 import unicodedata
 import warnings
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -20,14 +15,16 @@ from PIL import Image, IptcImagePlugin
 from visionnmf._version import __version__
 from visionnmf.exceptions import OutputExistsError, UnreadableError
 
+from .decoding import apart
 from .images import PICTURE_FORMATS
 from .inputs import regular_file
 from .outputs import output_file
 
-MOST_SEARCHED = 64 << 20  # bytes of a file that are searched for XMP
-MOST_XMP = 1 << 20  # bytes of a packet
 MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
-START, END = b"<x:xmpmeta", b"</x:xmpmeta>"
+START, END = (
+    b"<x:xmpmeta",
+    b"</x:xmpmeta>",
+)  # of XMP within a picture; Pillow finds it in some formats and versions only
 DC, RDF = "http://purl.org/dc/elements/1.1/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 KEYWORDS = (2, 25)  # data set of IPTC-IIM
 OURS = "visionnmf"
@@ -74,10 +71,10 @@ class Keywords(NamedTuple):
     own: list[Path]
 
 
+@apart
 def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
     """Find those keywords of a photograph that can be read; raise UnreadableError if the photograph itself cannot.
 
-    The sources are the sidecars ``NAME.jpg.xmp`` and ``NAME.xmp``, the XMP packet in the picture, and its IPTC data.
     With `own` false, sidecars that visionnmf wrote are left out, because their words may be the guesses of a model.
     """
     path = regular_file(path, "image")
@@ -85,25 +82,20 @@ def find_keywords(path: str | Path, *, own: bool = True) -> Keywords:
     for sidecar in (sidecar_of(path), path.with_suffix(".xmp")):
         if not sidecar.is_file():
             continue
-        if not own and is_own_sidecar(sidecar):
+        if own or not is_own_sidecar(sidecar):
+            _collect(sidecar.read_bytes(), sidecar, found)
+        else:
             found.own.append(sidecar)
-        else:
-            _collect(_read(sidecar, MOST_XMP + 1), sidecar, found)  # one byte more shows that it is too large
-    content = _read(path, MOST_SEARCHED)
-    start = content.find(START)  # of an XMP packet within the picture
-    if start >= 0:
-        end = content.find(END, start, start + MOST_XMP)
-        if end >= 0:
-            _collect(content[start : end + len(END)], path, found)
-        else:
-            found.damaged.append(f"{path}: its XMP metadata have no end within {MOST_XMP >> 20} MiB")
+    _, start, rest = path.read_bytes().partition(START)
+    if start:
+        _collect(start + rest.partition(END)[0] + END, path, found)
     words = clean_words([*found.words, *_iptc_words(path)])[:MOST_WORDS]
     return found._replace(words=words)
 
 
 def is_own_sidecar(path: str | Path) -> bool:
     """Return whether visionnmf wrote a sidecar: the attribute ``x:xmptk`` of XMP names the program that wrote it."""
-    return f'x:xmptk="{OURS} '.encode() in _read(Path(path), MOST_XMP)
+    return f'x:xmptk="{OURS} '.encode() in Path(path).read_bytes()
 
 
 def sidecar_of(path: str | Path) -> Path:
@@ -171,35 +163,14 @@ def clean_words(words: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _read(path: Path, most: int) -> bytes:
-    """Return the first `most` bytes of a file."""
-    try:
-        with path.open("rb") as file:
-            return file.read(most)
-    except OSError as error:
-        raise UnreadableError(f"{path}: cannot be read ({error.strerror})") from error
-
-
 def _collect(packet: bytes, path: Path, found: Keywords) -> None:
     """Add the words of an XMP packet (XML) of a file to ``found.words``, or a sentence to ``found.damaged``."""
-    if len(packet) > MOST_XMP:
-        found.damaged.append(f"{path}: its XMP metadata are larger than {MOST_XMP >> 20} MiB")
-        return
     try:
-        root = ElementTree.fromstring(packet, ElementTree.XMLParser(target=_WithoutDoctype()))
+        items = ElementTree.fromstring(packet).iterfind(f".//{{{DC}}}subject/*/{{{RDF}}}li")
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         found.damaged.append(f"{path}: its XMP metadata are damaged ({error})")
-        return
-    items = root.iterfind(f".//{{{DC}}}subject/*/{{{RDF}}}li")
-    found.words.extend(item.text or "" for item in islice(items, MOST_WORDS))
-
-
-class _WithoutDoctype(ElementTree.TreeBuilder):
-    """Builds the tree of a document that declares no document type, which could define entities without end."""
-
-    def doctype(self, *_: Any) -> None:
-        """Refuse a document type; the parser calls this when it meets one."""
-        raise ValueError("it declares a document type")
+    else:
+        found.words.extend(item.text or "" for item in items)
 
 
 def _iptc_words(path: Path) -> list[str]:
@@ -212,11 +183,8 @@ def _iptc_words(path: Path) -> list[str]:
     except Exception:  # damaged metadata; damage of the picture is reported when it is decoded
         return []
     items = found.get(KEYWORDS, [])
-    words = []
-    for item in items if isinstance(items, list) else [items]:
-        if item is not None:  # None: an empty keyword
-            try:
-                words.append(item.decode("utf-8"))
-            except UnicodeDecodeError:  # the encoding is rarely declared
-                words.append(item.decode("latin-1"))
-    return words
+    items = [item for item in (items if isinstance(items, list) else [items]) if item is not None]  # None: an empty one
+    try:  # the encoding is rarely declared
+        return [item.decode("utf-8") for item in items]
+    except UnicodeDecodeError:
+        return [item.decode("latin-1") for item in items]

@@ -37,12 +37,13 @@ from visionnmf._version import __version__
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 from .inputs import regular_file
-from .npz_files import NPY_HEADER, NUMBERS, check_directory, read_member, refuse_encrypted, write_members
+from .npz_files import NUMBERS, open_npz, write_arrays
 from .outputs import output_file
 
 FORMAT = "visionnmf"
 MAX_HEADER = 8 << 20  # bytes of JSON, of which short texts take 15 times the memory
 MAX_NESTED = 250_000  # lists and objects in the JSON: each takes 40 times the memory of its brackets
+NPY_HEADER = 128  # bytes of NumPy before the data of an array
 MAX_DEPTH = 50  # true states have less than ten levels; Python's own limit differs from version to version
 MAX_SHOWN = 160  # characters of an error at the end of a sentence
 ARCHIVE = b"PK\x03\x04"  # the first bytes of every .npz file
@@ -51,7 +52,7 @@ ARCHIVE = b"PK\x03\x04"  # the first bytes of every .npz file
 # an array raises TokenError or SyntaxError.
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, EOFError, LookupError, TypeError, ValueError),
-    *(AttributeError, ArithmeticError, RecursionError, NotImplementedError, OSError),
+    *(AttributeError, ArithmeticError, MemoryError, RuntimeError, OSError),
 )
 
 # What reads the kinds of files, which users take for each other.
@@ -222,16 +223,16 @@ def _part(name: str, number: int) -> str | int:
 class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
-    def __init__(self, file: zipfile.ZipFile) -> None:
+    def __init__(self, file: Any) -> None:
         """Take the open archive `file`; `unread` has the names of the members that nothing has asked for."""
         super().__init__()
         self._file = file
-        self.unread = {member.filename for member in file.infolist()}
+        self.unread = set(file.files)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Read an array of the archive; raise KeyError if it is missing or was read before."""
-        self.unread.remove(f"{name}.npy")
-        array = read_member(self._file, name)
+        self.unread.remove(name)
+        array = self._file[name]
         if array.dtype.kind not in NUMBERS or array.dtype.itemsize > 8:
             raise ValueError(f"{name:.60} must be an array of numbers; got {array.dtype}")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -300,8 +301,8 @@ class ModelFile:
         header = {"format": FORMAT, "kind": self.kind, "version": self.version, "written_by": __version__}
         encoded = json.dumps({**header, "state": state}, allow_nan=False).encode()
         self._check_header(path, encoded)
-        with output_file(path, force=force) as temporary, zipfile.ZipFile(temporary, "w") as file:
-            write_members(file, {"header": np.frombuffer(encoded, np.uint8), **arrays})
+        with output_file(path, force=force) as temporary:
+            write_arrays(temporary, {"header": np.frombuffer(encoded, np.uint8), **arrays})
 
     def load(self, path: str | Path) -> Any:
         """Read a file, and return what `check` makes of it.
@@ -314,9 +315,8 @@ class ModelFile:
             if not ARCHIVE.startswith(opened.read(len(ARCHIVE))):  # the beginning of an archive is damaged, not foreign
                 raise UnreadableError(f"{path}: not {self.title}, because it is not an .npz file; {self.origin}")
         try:
-            check_directory(path)
-            with zipfile.ZipFile(path) as file:
-                self._check_members(path, file)
+            with open_npz(path) as file:
+                self._check_members(path, file.zip.infolist())
                 members = _Members(file)
                 model = self.check(Values(self.find_class, members).unpack(self._header(path, members)["state"], ""))
                 if members.unread:
@@ -327,16 +327,14 @@ class ModelFile:
             told = f"{kind}{one_line(error)}"[:MAX_SHOWN]
             raise UnreadableError(f"{path}: damaged, or not {self.title} ({told})") from error
 
-    def _check_members(self, path: Path, file: zipfile.ZipFile) -> None:
-        """Refuse members that are compressed, encrypted, longer than the file, or a header that is too long."""
-        members = file.infolist()
-        refuse_encrypted(members)
+    def _check_members(self, path: Path, members: list[zipfile.ZipInfo]) -> None:
+        """Refuse members that are compressed or longer than the file, and a header that is too long."""
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ValueError("it is compressed")
         if sum(member.file_size for member in members) > path.stat().st_size:
             raise ValueError("its members are larger than the file")
         # the JSON of the header is stored as an array of bytes, after NumPy's own header
-        self._check_size(path, file.getinfo("header.npy").file_size - NPY_HEADER)
+        self._check_size(path, sum(each.file_size for each in members if each.filename == "header.npy") - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
         """Return the header of a model file; raise if it is of another kind or version.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import errno
 import functools
+import json
 import math
 import os
 import platform
@@ -21,13 +22,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
+from visionnmf.exceptions import PASS_FORCE, MediaError, OutdatedError, OutputExistsError, ParameterError
 
 from .inputs import SAMPLE_PREFIX, check_is_path
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
+RECORDING = (".png", ".json", ".geojson")  # files that can say how they were made
+MOST_RECORD = 1 << 16  # bytes of a file that are read for that
+PNG_HEADER = 33  # bytes of a PNG file before its second chunk
+PNG_KEY, JSON_KEY = b"tEXtvisionnmf\0", b'{"visionnmf": '  # what stands before the record
 TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
 
 
@@ -40,6 +45,7 @@ class _Finished(NamedTuple):
 
 
 _together: ContextVar[list[_Finished] | None] = ContextVar("together", default=None)
+_made: ContextVar[dict[str, Any] | None] = ContextVar("made", default=None)  # how the files of a block are made
 _own_since: ContextVar[float] = ContextVar("own_since", default=math.inf)  # seconds since 1970
 
 
@@ -62,6 +68,7 @@ def output_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     try:
         _create(temporary, path)
         yield temporary
+        _write_record(temporary)
         finished = _Finished(temporary, path, force)
         if others is None:
             _give_names([finished])
@@ -97,6 +104,77 @@ def together() -> Iterator[None]:
         raise
     finally:
         _together.reset(before)
+
+
+@contextmanager
+def recording(**made: Any) -> Iterator[None]:
+    """Write into each PNG and JSON file of the block how it was made, under the name "visionnmf".
+
+    Where OutputExistsError is raised for such a file that says something else, or nothing, it is an OutdatedError; a
+    ``version`` may differ.
+
+    Examples
+    --------
+    >>> from visionnmf.io import output_file, record_of, recording
+    >>> with recording(input="photo"), output_file("made.json", force=True) as temporary:
+    ...     _ = temporary.write_text('{"segments": 3}')
+    >>> record_of("made.json")["input"]
+    'photo'
+    """
+    before = _made.set(json.loads(json.dumps(made, default=str)))
+    try:
+        yield
+    finally:
+        _made.reset(before)
+
+
+def record_of(path: str | Path) -> dict[str, Any] | None:
+    """Return how a file says that it was made, see :func:`recording`; None if it says nothing.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    dict or None
+        What the block of `recording` was given.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(MOST_RECORD)
+        chunk = head[PNG_HEADER + 4 :]  # behind its length
+        text = chunk.removeprefix(PNG_KEY) if chunk.startswith(PNG_KEY) else head.removeprefix(JSON_KEY)
+        if len(text) in (len(chunk), len(head)):
+            return None
+        found = json.JSONDecoder().raw_decode(text.decode("ascii", "replace"))[0]
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write_record(file: Path) -> None:
+    """Write into a complete PNG or JSON file how it was made, in a block of `recording`."""
+    made = _made.get()
+    if made is None or file.suffix not in RECORDING:
+        return
+    text = json.dumps(made).encode("ascii")
+    content = file.read_bytes()
+    if file.suffix == ".png":
+        chunk = PNG_KEY + text
+        whole = (len(chunk) - 4).to_bytes(4) + chunk + zlib.crc32(chunk).to_bytes(4)
+        file.write_bytes(content[:PNG_HEADER] + whole + content[PNG_HEADER:])
+    elif content.startswith(b"{"):
+        file.write_bytes(JSON_KEY + text + b", " + content[1:])
+
+
+def _is_outdated(path: Path) -> bool:
+    """Return whether a file says that it was made otherwise than the files of this block, or does not say how."""
+    made = _made.get()
+    if made is None or path.suffix not in RECORDING:
+        return False
+    found = record_of(path) or {}
+    return any(found.get(name) != value for name, value in made.items() if name != "version")
 
 
 @contextmanager
@@ -201,6 +279,8 @@ def _check_free(path: Path, force: bool) -> None:
     if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
     if not force and _must_stay(path):
+        if _is_outdated(path):
+            raise OutdatedError(f"{path}: was not made from this input with these settings; {PASS_FORCE}")
         raise OutputExistsError(f"{path}: exists already; {PASS_FORCE}")
 
 

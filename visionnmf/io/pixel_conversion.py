@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from visionnmf._pixel_range import in_eight_bits
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 
-MOST_SCANS = 500  # progressive files have about ten
-SCAN, END = 0xDA, 0xD9
-# The markers between segments, without stuffed bytes, restarts of a scan, and the start of the picture.
-_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 
-
-def to_grey8(values: NDArray[Any]) -> NDArray[np.uint8]:
+def to_grey8(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]:
     """Return a grey or RGB picture of 8 or 16 bits as grey uint8 (height, width).
 
-    16 bits are rounded to 8, and colours are weighted as in ITU-R BT.601.
+    White in 16-bit values is that of `bits` bits, by default of as few as hold them. Colours are weighted as in ITU-R
+    BT.601.
     """
-    if values.dtype == np.uint16:
-        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 = 257 * 255; 128 rounds
+    values = in_eight_bits(values, bits)
     return values if values.ndim == 2 else np.array(Image.fromarray(values).convert("L"))
 
 
@@ -45,26 +37,6 @@ def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
         )
     if width < 1 or height < 1:
         raise UnreadableError(f"{name}: declares a size of {width} x {height} pixels; the file is damaged")
-
-
-def check_scans(data: bytes, name: str, start: int = 0, stop: int | None = None) -> None:
-    """Raise UnreadableError if the JPEG data in ``data[start:stop]`` have more than 500 scans.
-
-    Decoding a scan takes a pass over the whole picture, and storing one twenty bytes. JPEG data are segments: a marker
-    of two bytes, and the length in two bytes.
-    """
-    stop = len(data) if stop is None else stop
-    scans, place = 0, start
-    while (found := _MARKER.search(data, place, stop)) is not None:
-        kind, place = data[found.start() + 1], found.end()
-        if kind == END:
-            return
-        if kind == SCAN:
-            scans += 1
-            if scans > MOST_SCANS:
-                raise UnreadableError(f"{name}: a JPEG picture of more than {MOST_SCANS} scans; save it again")
-        # to the end of the segment
-        place += int.from_bytes(data[place : place + 2])
 
 
 def turn_upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
@@ -119,18 +91,13 @@ def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
 
 def decode_by_opencv(data: bytes) -> NDArray[Any] | None:
     """Decode a picture without conversion, channels in OpenCV's order; None if that fails."""
-    with _quiet_opencv():
-        decoded: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    return decoded
+    import cv2
 
-
-@contextmanager
-def _quiet_opencv() -> Iterator[None]:
-    """Keep OpenCV from printing about damaged files, which we report ourselves."""
     log: Any = getattr(cv2.utils, "logging", cv2)  # OpenCV 5, OpenCV 4
     level = log.getLogLevel()
-    log.setLogLevel(0)
+    log.setLogLevel(0)  # it would print about damaged files, which we report ourselves
     try:
-        yield
+        decoded: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     finally:
         log.setLogLevel(level)
+    return decoded

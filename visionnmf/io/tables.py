@@ -5,22 +5,21 @@ from __future__ import annotations
 import csv
 import math
 import re
-import zipfile
-from array import array
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._text import one_line
-from visionnmf.exceptions import MediaError, TooLargeError, UnreadableError, UnsupportedError, installed_by
+from visionnmf.exceptions import UnreadableError, UnsupportedError, installed_by
 
-from .inputs import MAX_BYTES, check_bytes, regular_file
-from .npz_files import NUMBERS, check_directory, read_arrays
+from .decoding import apart
+from .inputs import check_bytes, regular_file
+from .npz_files import NUMBERS, read_arrays
 from .outputs import output_file
 
 Array = NDArray[Any]
@@ -29,12 +28,12 @@ TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")
 MISSING = ("", "nan", "na", "null", "none")  # texts of cells without a number, in small letters
 PREFIX = "view_"  # of the names of arrays that are views, in some collections
 LABELS = "labels"
-MOST_NUMBERS = MAX_BYTES // 8  # of a text file or packed columns, where a number may take one byte or less
-MOST_TEXT = 256 << 20  # bytes of memory for the keys or labels of a file
 LONGEST_NAME = 200  # of an array
-TEXT_BYTES = 64  # of memory that a text takes besides its letters
-LONGEST_ROW = 16 << 20  # letters: a million numbers
-ROWS = 4096  # of keys that are read together
+SAMPLE_ROWS = 20  # of a CSV file that show its form
+SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
+FEW_COLUMNS = 3  # of whole numbers, where a first row 0, 1, 2 may be a sample
+INDEX = "Unnamed: "  # how pandas names a column without a name
+COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 # Spreadsheets take a text that begins with one of these for a formula. A leading apostrophe makes it text; one that is
 # there already is doubled, so that reading can take one off again.
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n]")
@@ -42,32 +41,39 @@ FORMULA = re.compile("'*[=+\\-@\\t\\r\\n]")
 
 @dataclass(frozen=True)
 class Table:
-    """One matrix of a table, with NaN where a cell is empty; what its rows are called, and the array ``labels``."""
+    """One matrix of a table, with NaN where a cell is empty; what its rows are called, and the array ``labels``.
+
+    `note` says what was taken for granted about a CSV file.
+    """
 
     name: str
     X: Array
     keys: list[str] | None = None
     labels: Array | None = None
+    note: str = ""
 
 
+@apart
 def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     """Read the matrices of a ``.npy``, ``.csv``, ``.parquet`` or ``.npz`` file; an ``.npz`` file can hold several.
 
-    `key` is the column, or array, that names the rows. Raises a MediaError if the file is damaged, too large, has no
-    such key, or holds no finite numbers.
+    `key` is the column, or array, that names the rows. Separator, decimal mark, header and the index that pandas writes
+    are found in a CSV file. Raises a MediaError if the file is damaged, ambiguous or too large, has no such key, or
+    holds no finite numbers.
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
     suffix = file.suffix.lower()
-    if suffix not in TABLE_SUFFIXES:
+    if suffix == ".npz":
+        found = _read_npz(file, key)
+    elif suffix == ".npy":
+        found = [Table(file.stem, _numbers(np.load(file, allow_pickle=False), str(file)))]
+    elif suffix == ".csv":
+        found = [_read_csv(file, key)]
+    elif suffix == ".parquet":
+        found = [_read_parquet(file, key)]
+    else:
         raise UnsupportedError(f"{file}: must be one of {', '.join(TABLE_SUFFIXES)}, or a folder of images")
-    try:
-        found = _read(file, suffix, key)
-    except MediaError:
-        raise
-    except Exception as error:  # numpy, csv and pyarrow raise many kinds of errors on damaged files
-        reason = one_line(error).split(" To allow loading")[0]  # numpy advises to trust the file
-        raise UnreadableError(f"{file}: cannot be read ({reason:.200})") from error
     for table in found:
         name = f"{file}: {table.name}" if suffix == ".npz" else str(file)
         if not table.X.size:
@@ -77,17 +83,7 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     return found
 
 
-def _read(file: Path, suffix: str, key: str | None) -> list[Table]:
-    """Read the tables of a file of the kind `suffix`; `key` names the column or array that names the rows."""
-    if suffix == ".npz":
-        return _read_npz(file, key)
-    if suffix == ".npy":
-        with np.errstate(over="ignore"):  # also for a size that is refused
-            array = np.load(file, allow_pickle=False, mmap_mode="r")
-        return [Table(file.stem, _numbers(array, str(file)))]  # without keys and labels of rows
-    return [_read_csv(file, key) if suffix == ".csv" else _read_parquet(file, key)]
-
-
+@apart
 def read_column(path: str | Path, column: str | None = None) -> tuple[list[str], list[str] | None]:
     """Read a column of text of a ``.csv`` file, the last one by default, or a text file with one value a line.
 
@@ -95,16 +91,16 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
-    rows = _rows(file)
-    first = next(rows)  # the names of the columns if `column` is given; otherwise a row like the others
-    if column is not None and column not in first:
-        raise UnreadableError(f"{file}: has no column {column!r}; it has {_listed(first)}")
-    place = -1 if column is None else first.index(column)
-    values, keys = _Texts(file), _Texts(file)
-    for row in rows if column is not None else chain([first], rows):
-        values.add(row[place])
-        keys.add(row[0])
-    return values.values, keys.values if len(first) > 1 else None
+    frame = _frame(file, _form_of(file), header=None, dtype=str, na_filter=False)
+    rows = [[text_of_cell(cell) for cell in row] for row in frame.to_numpy().tolist()]
+    place = -1
+    if column is not None:
+        first, *rows = rows
+        if column not in first:
+            raise UnreadableError(f"{file}: has no column {column!r}; it has {_listed(first)}")
+        place = first.index(column)
+    several = frame.shape[1] > 1
+    return [row[place] for row in rows], [row[0] for row in rows] if several else None
 
 
 def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False, verbatim: bool = False) -> None:
@@ -181,13 +177,16 @@ def _numbers(given: Any, name: str) -> Array:
 
 def _read_npz(file: Path, key: str | None) -> list[Table]:
     """Read the tables of a ``.npz`` file, one a matrix; `key` is the array that names the rows, or None."""
-    check_directory(file)
-    with zipfile.ZipFile(file) as opened:
-        names = [name.removesuffix(".npy") for name in opened.namelist() if name.endswith(".npy")]
-    arrays = read_arrays(file, names)
+    arrays = read_arrays(file)
+    names = list(arrays)
     if key is not None and key not in arrays:
         raise UnreadableError(f"{file}: has no array {key!r}; it has {_listed(names)}")
-    keys = None if key is None else _array_keys(arrays.pop(key), key, file)
+    keys = None
+    if key is not None:
+        values = arrays.pop(key)
+        if values.ndim != 1:
+            raise UnreadableError(f"{file}: {key} must name the rows; got an array of shape {values.shape}")
+        keys = list(map(str, values))
     labels = arrays.pop(LABELS, None)
     if {"X", "groups", "views"} <= set(arrays):  # what `visionnmf features` writes
         X, groups, views = _numbers(arrays["X"], f"{file}: X"), arrays["groups"], arrays["views"]
@@ -208,17 +207,6 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
     ]
 
 
-def _array_keys(names: Array, key: str, file: Path) -> list[str]:
-    """Return the keys of the rows as texts, from the array called `key`."""
-    if names.ndim != 1:
-        raise UnreadableError(f"{file}: {key} must name the rows; got an array of shape {names.shape}")
-    keys = _Texts(file)  # refuses more texts than may come into memory
-    keys.check(names.size)
-    for value in names:
-        keys.add(str(value))
-    return keys.values
-
-
 def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, file: Path) -> Table:
     """Return a table after checking its name and that there is a key for each row of `X`."""
     if not name.isprintable() or len(name) > LONGEST_NAME:  # because it appears in messages
@@ -228,140 +216,164 @@ def _table(name: str, X: Array, keys: list[str] | None, labels: Array | None, fi
     return Table(name, X, keys, labels)
 
 
-class _Texts:
-    """A list of texts of a file that is bounded in memory; `values` holds them."""
-
-    def __init__(self, file: Path) -> None:
-        """Begin with an empty list of texts from `file`, which is named in messages."""
-        self.values: list[str] = []
-        # The file, for messages, and the memory that the texts take in bytes: TEXT_BYTES each, and their letters.
-        self._file, self._size = file, 0
-
-    def add(self, text: str) -> None:
-        """Append a text, and add the memory that it takes to `_size`; raise TooLargeError if there is no room."""
-        self.check(1, len(text))
-        self._size += TEXT_BYTES + len(text)
-        self.values.append(text)
-
-    def check(self, count: int, letters: int = 0) -> None:
-        """Raise TooLargeError if there is no room for `count` more texts of `letters` letters in all."""
-        if self._size + TEXT_BYTES * count + letters > MOST_TEXT:  # `_size`: bytes of the texts so far
-            raise TooLargeError(f"{self._file}: has keys or labels of more than {MOST_TEXT >> 20} MiB")
+# --- tables of pandas -------------------------------------------------------------------------------------------------
 
 
-def _rows(file: Path) -> Iterator[list[str]]:
-    """Yield the non-empty rows of a ``.csv`` file, all of one width. A row's length is limited, as it is in memory."""
-    count = width = letters = 0  # rows so far, cells of the first row, letters of the current row
+class _Form(NamedTuple):
+    """The form of a CSV file: separator, decimal mark, and the first rows, of which the first may be the header."""
 
-    def lines() -> Iterator[str]:
-        """Yield the lines of the file, and raise as soon as a row, which may span several lines, is too long."""
-        nonlocal letters  # of the current row, which can have several lines; the loop below sets it to 0 after a row
-        while line := text.readline(LONGEST_ROW + 1 - letters):
-            letters += len(line)
-            if letters > LONGEST_ROW:
-                raise TooLargeError(f"{file}: has a row of more than {LONGEST_ROW >> 20} MiB")
-            yield line
+    separator: str
+    decimal: str
+    rows: list[list[str]]
 
-    with file.open(newline="", encoding="utf-8-sig", errors="strict") as text:
-        try:
-            for row in csv.reader(lines()):
-                letters = 0
-                if not row:
-                    continue
-                count, width = count + 1, width or len(row)
-                if len(row) != width:
-                    raise UnreadableError(f"{file}: row {count} must have {width} cells as the first; got {len(row)}")
-                yield [text_of_cell(cell) for cell in row]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UnreadableError(f"{file}: cannot be read ({one_line(error):.200})") from error
-    if not count:
+
+def _form_of(file: Path) -> _Form:
+    """Return the form in which all first rows have the same width and most cells are numbers."""
+    forms = [_Form(separator, ",", list(islice(_rows(file, separator), SAMPLE_ROWS))) for separator in SEPARATORS]
+    if not forms[-1].rows:
         raise UnreadableError(f"{file}: has no rows")
+
+    def fit(form: _Form) -> tuple[float, int]:
+        """Return the share of numbers among the cells, and the width; less than nothing for rows that differ."""
+        widths = {len(row) for row in form.rows}
+        cells = [cell for row in form.rows for cell in row]
+        numbers = sum(_number(cell, ".") is not None or _number(cell, ",") is not None for cell in cells)
+        return (numbers / len(cells), max(widths)) if len(widths) == 1 and max(widths) > 1 else (-1.0, 0)
+
+    form = max(reversed(forms), key=fit)  # the first of equal ones is that of commas
+    commas = any(COMMA_NUMBER.fullmatch(cell.strip()) for row in form.rows for cell in row)
+    return form._replace(decimal="," if commas else ".")
+
+
+def _rows(file: Path, separator: str) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file that are not empty."""
+    with file.open(newline="", encoding="utf-8-sig") as text:
+        yield from filter(None, csv.reader(text, delimiter=separator))
+
+
+def _frame(file: Path, form: _Form, **options: Any) -> Any:
+    """Read a CSV file as a data frame, whose rows have all the same number of cells."""
+    import pandas as pd
+
+    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # later versions always read the nearest number
+        options["float_precision"] = "round_trip"
+    width = len(form.rows[0])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # about cells that the header does not name
+            frame = pd.read_csv(
+                file, sep=form.separator, decimal=form.decimal, encoding="utf-8-sig", index_col=False, **options
+            )
+        last = frame.iloc[:, -1]
+        doubtful = frame.shape[1] != width or last.isna().any() or (last == "").any()  # pandas fills short rows up
+    except pd.errors.ParserWarning:
+        doubtful = True
+    for number, row in enumerate(_rows(file, form.separator) if doubtful else (), 1):
+        if len(row) != width:
+            raise UnreadableError(f"{file}: row {number} must have {width} cells as the first; got {len(row)}")
+    return frame
 
 
 def _read_csv(file: Path, key: str | None) -> Table:
-    """Read a CSV file, whose first row is a header if there is a `key` column or one of its cells is not a number."""
-    rows = _rows(file)
-    first = next(rows)
-    has_header = key is not None or any(_number(cell) is None for cell in first)
-    header, body = (first, rows) if has_header else ([str(i) for i in range(len(first))], chain([first], rows))
-    if key is not None and key not in header:
-        raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(header)}")
-    place = None if key is None else header.index(key)
-    columns = [i for i in range(len(header)) if i != place]
-    # Numbers are collected in one flat array, which takes 8 bytes each instead of the 24 of a Python float.
-    keys, numbers, count = _Texts(file), array("d"), 0
-    for row in body:
-        count += 1
-        if place is not None:
-            keys.add(row[place])
-        for column in columns:
-            number = _number(row[column])
+    """Read a CSV file, after finding out whether its first row is a header."""
+    form = _form_of(file)
+    found = [SEPARATORS[form.separator]] if form.separator != "," else []
+    found += ["decimal commas"] if form.decimal == "," else []
+    first = form.rows[0]
+    named = key is not None or any(_number(cell, form.decimal) is None for cell in first)
+    if not named and _names_columns(form, file):
+        named = True
+        found.append(f"the first row, {', '.join(first[:3])}..., as names of columns")
+    missing = [text for each in MISSING for text in {each, each.upper(), each.title(), "NaN"}]
+    options: dict[str, Any] = {"converters": {first.index(key): str}} if key is not None and key in first else {}
+    frame = _frame(
+        file,
+        form,
+        header=0 if named else None,
+        skipinitialspace=True,
+        keep_default_na=False,
+        na_values=missing,
+        **options,
+    )
+    frame.columns = [text_of_cell(str(name)) for name in frame.columns]
+    if named and frame.columns[0].startswith(INDEX) and frame.shape[1] > 1 and key != frame.columns[0]:
+        if frame.iloc[:, 0].dtype.kind == "f":
+            raise UnreadableError(f"{file}: its first column has no name; give it one, or remove it if it is an index")
+        frame = frame.iloc[:, 1:]
+        found.append("the column without a name as an index, which is left out")
+    table = _of_frame(file, frame, key, form.decimal, 1 + named)
+    note = f"{file}: read with {', '.join(found)}" if found else ""
+    return Table(table.name, table.X, table.keys, note=note)
+
+
+def _names_columns(form: _Form, file: Path) -> bool:
+    """Return whether a first row of numbers is a header, such as 0, 1, 2 of pandas; raise if that stays open."""
+    first, *body = form.rows
+    counted = list(map(str, range(len(first))))
+    if first == ["", *counted[:-1]] and len(first) > 1:
+        return True
+    whole = len(set(first)) == len(first) and all(cell.isdecimal() for cell in first)
+    below = [cell for row in body for cell in row if cell.strip().lower() not in MISSING]
+    if not whole or not below:
+        return False
+    fractions = not any(cell.strip().lstrip("+-").isdecimal() for cell in below)
+    if len(first) > FEW_COLUMNS or (fractions and first == counted):
+        return fractions or first == counted
+    if first == counted:
+        raise UnreadableError(
+            f"{file}: its first row, {', '.join(first)}, may be a sample or name the columns; name them by words, or "
+            "save the matrix as .npy"
+        )
+    return False
+
+
+def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int) -> Table:
+    """Return the table of a data frame whose first row is row `above` of the file, counted from 0."""
+    if key is not None and key not in frame.columns:
+        raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(list(frame.columns))}")
+    keys = None
+    if key is not None:
+        place = list(frame.columns).index(key)
+        keys = [text_of_cell(str(value)) for value in frame.iloc[:, place]]
+        frame = frame.iloc[:, [i for i in range(frame.shape[1]) if i != place]]
+    X = np.empty(frame.shape)
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        if getattr(column.dtype, "kind", "O") in NUMBERS:
+            X[:, j] = column.to_numpy(np.float64, na_value=np.nan)
+            continue
+        for row, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
+            number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
                 cure = "; if this column names the samples, give it as the key" if key is None else ""
-                raise UnsupportedError(
-                    f"{file}: row {count + has_header}, column {_shown(header[column])}: must be a number; got "
-                    f"{_shown(row[column])}{cure}"
-                )
-            numbers.append(number)
-        _check_size(file, len(numbers))
-    X = np.frombuffer(numbers, np.float64).reshape(count, len(columns)) if numbers else np.empty((count, len(columns)))
-    return Table(file.stem, X, None if place is None else keys.values)
+                where = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
+                raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
+            X[row, j] = number
+    if key is None and len(X) > 2 and X.shape[1] > 1 and any((X[:, 0] == np.arange(len(X)) + k).all() for k in (0, 1)):
+        raise UnreadableError(
+            f"{file}: column {_shown(frame.columns[0])} counts the rows; remove it, give it as the key, or save the "
+            "matrix as .npy if it is a feature"
+        )
+    return Table(file.stem, X, keys)
 
 
-def _number(cell: str) -> float | None:
+def _number(cell: str, decimal: str = ".") -> float | None:
     """Return the number in a cell, NaN if it is empty, None if it is text."""
     try:
-        return float(cell)
+        return float(cell) if decimal == "." else float(cell.replace(".", "_.").replace(decimal, "."))
     except ValueError:
         return math.nan if cell.strip().lower() in MISSING else None
 
 
-def _check_size(file: Path, numbers: int) -> None:
-    """Raise TooLargeError if a text file or packed columns hold too many numbers."""
-    if numbers > MOST_NUMBERS:
-        raise TooLargeError(f"{file}: has more than {MOST_NUMBERS} numbers; write them as .npy")
-
-
 def _read_parquet(file: Path, key: str | None) -> Table:
-    """Read a Parquet file column by column; its size is checked from its metadata before anything is decoded."""
+    """Read a Parquet file; an index that pandas has stored is not a column, unless it is the key."""
+    import pandas as pd
+
     try:
-        import pyarrow.parquet as parquet
+        frame = pd.read_parquet(file, engine="pyarrow", use_threads=False)
     except ImportError as error:
         raise UnsupportedError(f"{file}: reading it needs pyarrow; {installed_by('parquet')}") from error
-    opened = parquet.ParquetFile(file)
-    metadata, schema = opened.metadata, opened.schema_arrow
-    check_bytes(file, sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
-    if key is not None and key not in schema.names:
-        raise UnreadableError(f"{file}: has no column {key!r}; it has {_listed(schema.names)}")
-    names = [name for name in schema.names if name != key]
-    for name in names:
-        if not _is_numeric(schema.field(name).type):
-            raise UnsupportedError(f"{file}: column {_shown(name)} must hold numbers; name it as the key if it is one")
-    if key is not None and schema.field(key).type.num_fields:
-        raise UnsupportedError(f"{file}: column {_shown(key)} must hold texts or numbers; got {schema.field(key).type}")
-    _check_size(file, metadata.num_rows * len(names))  # equal numbers take no space in the file
-    table = opened.read(columns=names, use_threads=False)
-    X = np.empty((metadata.num_rows, len(names)))
-    for j, name in enumerate(names):
-        X[:, j] = table.column(name).to_numpy()
-    return Table(file.stem, X, None if key is None else _parquet_keys(file, key))
-
-
-def _is_numeric(kind: Any) -> bool:
-    """Return whether a type of Arrow can be read as numbers."""
-    import pyarrow
-
-    types = pyarrow.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _parquet_keys(file: Path, key: str) -> list[str]:
-    """Return the values of the column `key` as texts, read in batches."""
-    from pyarrow import parquet
-
-    opened = parquet.ParquetFile(file, read_dictionary=[key])  # a long text that is repeated is kept once
-    keys = _Texts(file)  # a list that raises TooLargeError before it takes too much memory
-    for batch in opened.iter_batches(ROWS, columns=[key], use_threads=False):
-        for value in batch.column(0):
-            keys.add(str(value.as_py()))
-    return keys.values
+    if key is not None and key in frame.index.names:
+        frame = frame.reset_index()
+    frame.columns = list(map(str, frame.columns))
+    return _of_frame(file, frame, key, ".", 1)

@@ -80,10 +80,7 @@ class MappedSamples(Samples):
                 raise ParameterError(f"weights must have the shape of X, {X.shape}; got {weights.shape}") from None
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the data and the weights of each batch, read from the file.
-
-        `order` has the numbers of samples, and `work` the places in it where each batch begins and ends.
-        """
+        """Yield the data and the weights of each batch, read from the file."""
         for block in work:
             rows = _rows(order, block)  # a slice, which is read faster, if the samples follow each other in the file
             yield self._X[rows], None if self._weights is None else self._weights[rows]
@@ -109,10 +106,7 @@ class BlockSamples(Samples):
         return np.concatenate([rng.permutation(parts[number]) for number in rng.permutation(len(parts))])
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
-        """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`.
-
-        `work` holds the first place of each batch in `order` and the place after its last.
-        """
+        """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`."""
         # `_ends` has the number after the last sample of each block
         of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")  # block of a sample
         # the numbers of the blocks, in the order in which they are needed

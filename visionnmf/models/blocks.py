@@ -44,16 +44,7 @@ COPIES = 4  # of a block while it is read and checked
 
 
 class DaskBlocks:
-    """A Dask array `X` whose blocks hold whole rows, with what belongs to its rows, and the model that checks them.
-
-    Parameters
-    ----------
-    model : estimator
-        Its parameters decide what is checked; with `reset` its number of features becomes that of `X`.
-    X : dask.array [shape=(n_samples, n_features)]
-    weights, sample_weight, codes : array-like, optional
-        Weights of the entries and of the samples, and codes to start from.
-    """
+    """A Dask array `X` whose blocks hold whole rows, with what belongs to its rows, and the model that checks them."""
 
     def __init__(
         self,
@@ -65,10 +56,7 @@ class DaskBlocks:
         *,
         reset: bool = True,
     ) -> None:
-        """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows.
-
-        `reset` is true in a fit, which sets the number of features. Empty blocks are left out.
-        """
+        """Check a Dask array, and cut it, its weights and its codes into the same blocks of whole rows."""
         import dask.array as da
         from dask.array.utils import meta_from_array
 
@@ -288,11 +276,7 @@ def checked_sums(crew: Crew, dtype: Any) -> Sums:
 def fit_dask(
     model: Any, data: DaskBlocks, start: Start, report: PrintedProgress, ridge: float, *, with_codes: bool
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds, with codes if wanted.
-
-    `model` holds the parameters; its attributes do not change. `start` holds given components and the random generator,
-    and `start.with_codes` says that the blocks have codes to start from. `ridge` stands for the parameter `nuclear`.
-    """
+    """Fit an :class:`~visionnmf.NMF` to data in blocks, and return what it finds, with codes if wanted."""
     penalties = _penalties(model, data, ridge)
     record = find_loss(model.loss)
     assert record is not None
@@ -312,11 +296,7 @@ def fit_dask(
         if model.update_components:
 
             def fit_once() -> tuple[Fit, Array]:
-                """Fit from another start; return the fit and its components, which it has changed in place.
-
-                Components are drawn unless `start` gives them, and so are codes, which `start.with_codes` says that the
-                blocks have. `report` prints the progress.
-                """
+                """Fit from another start; return the fit and its components, which it has changed in place."""
                 H = rows.start(start.n_components, start.rng, start.components, start.with_codes)
                 return engine.fit(rows, solver, H, max_iter=model.max_iter, tol=model.tol, callback=report), H
 

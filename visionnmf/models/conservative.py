@@ -108,11 +108,7 @@ class ConservativeNMF(LinearModel):
         shuffle: bool = False,
         random_state: Any = None,
     ) -> None:
-        """Keep the parameters; `w` says how much the decoder may change compared with the encoder.
-
-        `batch_size` samples give one of `errors_`, `max_iter` is the number of passes of `fit`, and `shuffle` whether
-        each has another order.
-        """
+        """Keep the parameters; `w` says how much the decoder may change compared with the encoder."""
         self.n_components = n_components
         self.w = w
         self.batch_size = batch_size
@@ -191,10 +187,7 @@ class ConservativeNMF(LinearModel):
             raise ValueError("best_error_ must be the least of errors_")
 
     def _start(self, X: Any, rng: np.random.RandomState) -> None:
-        """Set the state of a model that has seen no samples; `X` gives the number of features.
-
-        `last_encoder_` and `last_components_` are the current ones; those without "last" are of the best batch so far.
-        """
+        """Set the state of a model that has seen no samples; `X` gives the number of features."""
         self.n_components_ = X.shape[1] if self.n_components is None else int(self.n_components)
         found = conservative.start(self.n_components_, X.shape[1], rng, X.dtype)
         self.last_encoder_, self.last_components_ = found
@@ -234,11 +227,7 @@ class ConservativeNMF(LinearModel):
             )
 
     def _close_batch(self) -> None:
-        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far.
-
-        `components_` and `encoder_` are those of the best batch, `last_components_` and `last_encoder_` the current
-        ones.
-        """
+        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
         count, error = self._open_batch  # samples, and the sum of their errors
         self._open_batch = (0, 0.0)
         self.errors_ = np.append(self.errors_, error / count)

@@ -249,10 +249,7 @@ def are_labels(groups: Any) -> bool:
 
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
-    """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says.
-
-    The second item has the factors (n_samples,) by which the rows of its data were multiplied, or is None.
-    """
+    """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says."""
     if sample_weight is None:
         return problem, None
     # weights on a device are checked as NumPy's
@@ -286,11 +283,7 @@ def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Any]:
 
 
 def check_kind(X: Any) -> Any:
-    """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers.
-
-    Raises ParameterError for more than two axes, ragged rows, masked entries, text, dates, sparse matrices whose
-    indices are out of range, and arrays of other libraries that stay on their device.
-    """
+    """Return `X`, as an array if it was a list, unless NumPy would silently turn something else into numbers."""
     if is_on_device(X):
         raise ParameterError(
             f"X must be an array of NumPy here; got one of {type(X).__module__}; visionnmf.NMF and OnlineNMF "
@@ -346,13 +339,13 @@ def find_loss(loss: Any) -> LossRecord | None:
     return betas.get(float(loss), betas["parameter"])
 
 
-def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
+def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None, *, or_auto: bool = False) -> Loss:
     """Return the engine's loss for a name, or for the `beta` of a beta-divergence as in scikit-learn's `beta_loss`.
 
     A `parameter` of None is the loss's default at the mean of the entries that count. Raises ParameterError for an
-    unknown loss.
+    unknown loss, whose message also names "auto" with `or_auto`.
     """
-    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights))
+    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights), or_auto=or_auto)
 
 
 def _observed_mean(X: Any, weights: Array | None) -> float:
@@ -363,13 +356,13 @@ def _observed_mean(X: Any, weights: Array | None) -> float:
     return mean
 
 
-def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
+def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float], *, or_auto: bool = False) -> Loss:
     """Return the engine's loss as :func:`check_loss`, with its default scaled by ``mean()`` of the observed data."""
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
-            f"loss must be one of {named_losses()} or a number from {-BETA_LIMIT:g} to {BETA_LIMIT:g} "
-            f"(beta of the beta-divergence); got {loss!r}"
+            f"loss must be one of {['auto'] * or_auto + named_losses()} or a number from {-BETA_LIMIT:g} to "
+            f"{BETA_LIMIT:g} (beta of the beta-divergence); got {loss!r}"
         )
     if not record.is_named:  # a number that is not the exponent of a named loss
         _no_parameter(parameter, "a beta-divergence")

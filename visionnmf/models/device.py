@@ -98,10 +98,7 @@ def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tu
 
 
 def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
-    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`.
-
-    Raises ParameterError for those that the engine does not have for arrays on a device.
-    """
+    """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`."""
     sides = {}
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given = given_penalty(penalty, side)
@@ -127,11 +124,7 @@ def _given(values: Any, name: str, shape: tuple[int, int], X: Any) -> Any:
 def fit_on_device(
     model: Any, X: Any, W: Any, sample_weight: Any, weights: Any, start: Start, report: PrintedProgress, ridge: float
 ) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well.
-
-    `start` holds the random generator and given components, not checked yet; `report` is the callback of the fit, and
-    `ridge` the l2 penalty on both factors that stands for the parameter `nuclear`.
-    """
+    """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well."""
     data, observed = checked_data(model, X, reset=True)  # `observed`: which entries are not missing, None if all are
     data, entries = checked_weights(weights, observed, data, fitting=True)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
@@ -172,10 +165,7 @@ def fit_on_device(
 
 
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
-    """Check an array on a device and its weights, and return the problem with the model's penalties.
-
-    `reset` is true for the first data, which set the number of features. Unless `fitting`, all weights may be 0.
-    """
+    """Check an array on a device and its weights, and return the problem with the model's penalties."""
     data, observed = checked_data(model, X, reset=reset)
     data, entries = checked_weights(weights, observed, data, fitting=fitting)
     penalties = _penalties(model, data, getattr(model, "ridge_", 0.0))

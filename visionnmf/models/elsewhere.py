@@ -21,10 +21,7 @@ __all__ = ["fit_elsewhere", "transform_elsewhere"]
 
 
 def fit_elsewhere(model: Any, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
-    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds.
-
-    `W` and `H` are factors to start from, or None. `with_codes` false leaves out the codes of a Dask array.
-    """
+    """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds."""
     check_elsewhere(model, X)
     ridge = ridge_of(model, model.loss, tuple(X.shape))
     given, n_components = given_components(model, tuple(X.shape), H)
@@ -58,6 +55,10 @@ def check_elsewhere(model: Any, X: Any) -> None:
         raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
     if not model.exact_codes:
         raise ParameterError(f"exact_codes must be True for {kind}; got False")
+    if model.n_components == choices.AUTO:
+        raise ParameterError(
+            f"n_components must be a number for {kind}; got 'auto'; choose it by visionnmf.select_rank of some samples"
+        )
     if model.loss == choices.AUTO:
         raise ParameterError(
             "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "

@@ -13,13 +13,22 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import check_count, check_number, check_random_state
+from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["COMPONENTS", "FRACTION", "ITERATIONS", "SPLITS", "Splits", "fit_shown", "loss_scores", "part_of"]
+from .data_checks import fitted_loss, loss_in_use
+
+__all__ = [
+    *("COMPONENTS", "FRACTION", "ITERATIONS", "RANK_SPLITS", "SPLITS", "Splits"),
+    *("default_ranks", "loss_scores", "lowest_good_rank", "part_of", "propose_rank"),
+]
 
 Array = NDArray[Any]
 
 SPLITS = 2
+RANK_SPLITS = 3
+NEGLIGIBLE = 0.02  # share of the decrease of the error from the worst of the lower ranks to the best
+LARGEST = 20  # rank tried when none are given
 FRACTION = 0.1  # of the entries that is hidden
 COMPONENTS = 20  # of the default estimator, at most a third of the smaller side of the data
 SEEDS = np.iinfo(np.int32).max
@@ -65,10 +74,7 @@ def loss_scores(
     splits: Splits,
     callback: Callable[[int, int], Any] | None = None,
 ) -> Array:
-    """Return the error of each loss in each split, (n_losses, n_splits), at the entries that it hides.
-
-    `estimator` is an NMF, which gets each of the losses, and `weights` are those of the entries of the dense data.
-    """
+    """Return the error of each loss in each split, (n_losses, n_splits), at the entries that it hides."""
     # The parameter belonged to the estimator's own loss, and missing entries have the weight 0 from here on.
     estimator = clone(estimator).set_params(
         loss_parameter=None, missing_values=None, callback=None, verbose=0, measure_optimality=False
@@ -87,10 +93,7 @@ def loss_scores(
 
 
 def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
-    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged.
-
-    A ConvergenceWarning is caught and reported by the second result; other warnings are issued again.
-    """
+    """Fit `model` to the entries of weight `shown`; return its codes and whether the fit converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))
@@ -101,11 +104,7 @@ def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
 
 
 def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Return the data, or a random part of large data, as a dense array, and the weights of its entries.
-
-    The part has at most 2000 samples and 1000 features (`LARGEST_SAMPLE`). `weights` of sparse data are None, and
-    `zeros_missing` is true if the entries that they do not store are missing.
-    """
+    """Return the data, or a random part of large data, as a dense array, and the weights of its entries."""
     for axis, most in enumerate(LARGEST_SAMPLE):
         if data.shape[axis] > most:
             kept = np.sort(rng.choice(data.shape[axis], most, replace=False))
@@ -118,11 +117,58 @@ def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.rando
 
 
 def _trimmed_errors(residuals: Array, values: Array, weights: Array) -> Array:
-    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts.
-
-    `residuals` (n_losses, n_held) are absolute; `values` and `weights` (n_held,) are those of the entries. The entries
-    whose smallest residual is largest are left out as outliers, a fifth as many as there are positive values.
-    """
+    """Return the mean squared residual of each loss over the held-out entries that at least one loss predicts."""
     n_outliers = int(OUTLIERS * np.count_nonzero(values))
     kept = np.argsort(residuals.min(axis=0), kind="stable")[: len(values) - n_outliers]
     return np.average(residuals[:, kept] ** 2, axis=1, weights=weights[kept])
+
+
+def default_ranks(shape: tuple[int, ...]) -> NDArray[np.int_]:
+    """Return the ranks to compare if none are given: 1 to a third of the smaller side, at most :data:`LARGEST`."""
+    return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
+
+
+def lowest_good_rank(scores: Array) -> int:
+    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis."""
+    means = scores.mean(axis=1)
+    least = means.min()  # ranks above the true one are often level, so the lowest of those near it is taken
+    return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])
+
+
+def propose_rank(
+    estimator: Any,
+    data: Array,
+    weights: Array,
+    ranks: NDArray[np.int_],
+    splits: Splits,
+    callback: Callable[[int, int], Any] | None = None,
+    *,
+    stacklevel: int,
+) -> tuple[int, Array]:
+    """Return the lowest of `ranks` that predicts hidden entries of dense data about best, and the scores of all."""
+    scores, unfinished = np.empty((len(ranks), splits.n_splits)), 0
+    for split, (held, seed) in enumerate(splits.hide(weights)):
+        for i, rank in enumerate(ranks):
+            model = clone(estimator).set_params(n_components=int(rank), random_state=seed, measure_optimality=False)
+            W, converged = fit_shown(model, data, weights - held)
+            loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
+            total = Problem(data, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
+            scores[i, split] = total / float(held.sum(dtype=np.float64))
+            unfinished += not converged
+            if callback is not None:
+                callback(split * len(ranks) + i + 1, scores.size)
+    if unfinished:
+        warnings.warn(
+            f"{unfinished} of {scores.size} fits of select_rank stopped before they had converged; increase max_iter "
+            "of the estimator, or its tol if that is near enough.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+    proposed = int(ranks[lowest_good_rank(scores)])
+    if len(ranks) > 1 and proposed == ranks[-1] < min(data.shape):
+        warnings.warn(
+            f"select_rank proposes {proposed}, the largest rank that was tried; a larger one may be better: give ranks "
+            "above it.",
+            stacklevel=stacklevel,
+        )
+    return proposed, scores

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, plot_axes
+from visionnmf._checks import brief, check_callable
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_data, check_loss, check_weights
@@ -42,23 +42,6 @@ class LossSelection:
     scores: NDArray[np.float64]
 
     __repr__ = brief
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each loss as a multiple of the lowest one into matplotlib axes.
-
-        Without `ax` a new figure is made. Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        ax = plot_axes(ax)
-        # `scores` (n_losses, n_splits) are the errors of the `losses`, the best loss first, so means[0] is the lowest
-        means = self.scores.mean(axis=1)
-        ax.barh([str(loss) for loss in self.losses], means / (means[0] or 1.0))
-        ax.invert_yaxis()
-        ax.set_xlabel("squared error at held-out entries, lowest = 1")
-        return ax
 
 
 def select_loss(

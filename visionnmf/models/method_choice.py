@@ -32,11 +32,8 @@ MARGIN = 0.035  # by which the robust method must be better, as a share of the v
 
 
 def n_tried(n_first: int) -> int:
-    """Return how many samples are tried: SAMPLES, or more if the components need `n_first` samples to start from.
-
-    One sample in TESTED is held out to test the trial models. They learn from the others, and these must be at least
-    `n_first`. (-(-a // b) rounds up.)
-    """
+    """Return how many samples are tried: SAMPLES, or more if the components need `n_first` samples to start from."""
+    # one sample in TESTED is held out; the others must be at least `n_first`, so their number is rounded up
     return max(SAMPLES, -(-n_first * TESTED // (TESTED - 1)))
 
 
@@ -98,10 +95,7 @@ def _learn(
     init: str,
     seed: int,
 ) -> Array:
-    """Return the components after a pass over the samples, begun from `H` or from what `init` makes.
-
-    `H` (n_components, n_features) is changed in place.
-    """
+    """Return the components after a pass over the samples, begun from `H` or from what `init` makes."""
     rng, n_samples = RandomState(seed), problem.X.shape[0]
     if H is None:
         n_first = max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
@@ -114,15 +108,9 @@ def _learn(
 
 
 def _errors(X: Array, models: Array, hidden: Array) -> Array:
-    """Return the squared error of each model at the hidden entries, relative to their variance.
-
-    The entries that no model predicts well may be outliers, or parts of the samples that the components do not explain.
-    An outlier does not depend on its sample, so any other sample of the model is as good for it on average. So what
-    such an entry adds is its squared error without the mean squared error of all samples of the model at this feature.
-    The first model is the robust one, to which :data:`MARGIN` is added. `X` and `hidden` are (n_samples, n_features),
-    and `models` (2, n_samples, n_features). OUTLIERS is the share of the positive hidden entries that may be outliers:
-    those at which the better model's error is largest.
-    """
+    """Return the squared error of each model at the hidden entries, relative to their variance."""
+    # Entries that no model predicts well may be outliers, for which any other sample is as good on average: they count
+    # without the mean squared error of all samples of the model at this feature.
     of_feature = np.nonzero(hidden)[1]  # the feature of each hidden entry
     values = X[hidden].astype(np.float64)
     residuals = (models[:, hidden] - values) ** 2

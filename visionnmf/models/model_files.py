@@ -6,7 +6,6 @@ Each class names the attributes that files hold. Nothing else is saved, or set w
 from __future__ import annotations
 
 import copy
-import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -123,9 +122,8 @@ class Saveable:
 
 def check_factored(model: Any) -> None:
     """Raise ValueError unless components from a file, and `FACTORED`, can be used to find codes."""
-    # only this solver finds components of both signs
-    low = -math.inf if check_choice(model.solver_, "solver_", SOLVERS) == "svd" else 0.0
-    Saveable._check_state(model, low)
+    check_choice(model.solver_, "solver_", SOLVERS)
+    Saveable._check_state(model)
     check_saved(model.component_norms_, "component_norms_", (len(model.components_),), positive=True)
     if getattr(model, "loss_", None) is not None or model.loss == choices.AUTO:
         check_choice(model.loss_, "loss_", choices.AUTO_LOSSES)

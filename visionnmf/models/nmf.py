@@ -25,8 +25,9 @@ from visionnmf._checks import (
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, check_zero_weight
+from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, find_codes, fit
+from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import (
     NO_FIT,
@@ -39,6 +40,7 @@ from visionnmf.engine.stopping import (
 )
 from visionnmf.exceptions import ParameterError
 
+from . import sparse_data
 from .data_checks import (
     check_data,
     check_loss,
@@ -53,7 +55,18 @@ from .data_checks import (
     loss_in_use,
     with_sample_weight,
 )
-from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
+from .hidden_entries import (
+    COMPONENTS,
+    FRACTION,
+    ITERATIONS,
+    RANK_SPLITS,
+    SPLITS,
+    Splits,
+    default_ranks,
+    loss_scores,
+    part_of,
+    propose_rank,
+)
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .model_files import FACTORED, check_factored
 from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
@@ -78,8 +91,9 @@ class NMF(WithPenalties, LinearModel):
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Number of components; None takes the smaller side of the data.
+    n_components : int, "auto" or None, default=None
+        Number of components; None takes the smaller side of the data, and "auto" what :func:`select_rank` proposes,
+        after up to 60 fits.
     loss : str or float, default="manhattan"
         A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``. "auto" takes
         what :func:`select_loss` proposes with `n_components` and 100 iterations, without penalties.
@@ -88,7 +102,6 @@ class NMF(WithPenalties, LinearModel):
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
         One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
-        "svd" is a baseline whose factors have both signs.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
@@ -203,7 +216,7 @@ class NMF(WithPenalties, LinearModel):
     @explains(WORDS)
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         loss: str | float = "manhattan",
         loss_parameter: float | None = None,
@@ -226,11 +239,7 @@ class NMF(WithPenalties, LinearModel):
         exact_codes: bool = True,
         measure_optimality: bool = True,
     ) -> None:
-        """Keep the parameters as given; the class describes them, and `fit` checks them.
-
-        `nuclear` is the weight of a ridge on both factors that stands for a nuclear norm, and `zero_weight` that of the
-        entries that sparse data do not store. `n_init` starts are fitted, of which the best is kept.
-        """
+        """Keep the parameters as given; the class describes them, and `fit` checks them."""
         self.n_components = n_components
         self.loss = loss
         self.loss_parameter = loss_parameter
@@ -271,10 +280,11 @@ class NMF(WithPenalties, LinearModel):
         ----------
         X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
             float32 stays float32; everything else is converted to float64. Sparse data are for "manhattan", "frobenius"
-            and "kullback-leibler". An array of Dask is fitted block by block, on the workers of the active client if
-            there is one (docs/dask.md); its codes are an array of Dask as well. An array of PyTorch or CuPy is fitted
-            where it lies with scikit-learn's setting ``array_api_dispatch`` (docs/gpu.md); components and codes are
-            then arrays of that library.
+            and "kullback-leibler"; a dense copy is fitted by default, unless it has more than 4 million entries and few
+            of them are stored ("manhattan": 67 million). An array of Dask is fitted block by block, on the workers of
+            the active client if there is one (docs/dask.md); its codes are an array of Dask as well. An array of
+            PyTorch or CuPy is fitted where it lies with scikit-learn's setting ``array_api_dispatch`` (docs/gpu.md);
+            components and codes are then arrays of that library.
         y : Ignored
         sample_weight : array-like [shape=(n_samples,), >= 0], optional
             How often the loss of each sample counts. The penalties of its codes (`penalty_W`, `nuclear`) count once.
@@ -343,7 +353,7 @@ class NMF(WithPenalties, LinearModel):
         # the penalty belongs to codes of the components before they were divided by their norms
         penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
         problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
-        return finite_codes(find_codes(problem, H, self.solver_, exact=self.exact_codes))
+        return finite_codes(solve_codes(problem, H, exact=self.exact_codes))
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
@@ -358,18 +368,26 @@ class NMF(WithPenalties, LinearModel):
         level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
         if not found.fit.converged and self.tol > 0:
             warn_not_converged(type(self).__name__, found.fit, self.tol, stacklevel=level)
+        elif found.apart and self.tol > 0:
+            sparse_data.warn_apart(found.apart, level)
         warn_zero_codes(found.loss, found.report.lost, level)
         return found
 
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
-        given, n_components = given_components(self, problem.X.shape, H)
+        if self.n_components == choices.AUTO:
+            given, n_components = None, self._chosen_rank(problem, W, H)
+        else:
+            given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
-        solver = choose(self.solver, weighted)
+        fitted = weighted
+        if weighted.is_sparse and self.solver == "auto":
+            fitted = sparse_data.dense_if_small(weighted)
+        solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         rng = check_random_state(self.random_state)
@@ -381,32 +399,40 @@ class NMF(WithPenalties, LinearModel):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
         start = Start(n_components, components, codes is not None, rng)
         report = PrintedProgress(self.callback, self.verbose)
+        # a large sparse X is fitted from several starts, unless one is given
+        doubtful = fitted.is_sparse and self.solver == "auto" and codes is None and components is None
+        doubtful = doubtful and sparse_data.is_doubtful(fitted)
+        objectives: list[float] = []  # at the end of each start
 
         def fit_once() -> tuple[Fit, tuple[Array, Array]]:
             """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
-            factors = start_factors(weighted, start, codes, row_scale, self.init)
-            found = fit(weighted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
+            factors = start_factors(fitted, start, codes, row_scale, self.init)
+            if doubtful and not len(objectives) % 2:
+                sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=self.tol)
+            found = fit(fitted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
+            objectives.append(found.history[-1])
             # `fit` has changed the factors in place
             return found, factors
 
         with one_blas_thread():
-            result, (Wt, H) = fit_best(self.n_init, solver, fit_once, report)
+            n_starts = max(self.n_init, sparse_data.STARTS) if doubtful else self.n_init
+            result, (Wt, H) = fit_best(n_starts, solver, fit_once, report)
             norms = problem.normalise(H)
             if self.exact_codes and not problem.penalty_W.of_points:
-                Wt = find_codes(problem.rescaled(norms), H, solver)
+                Wt = solve_codes(problem.rescaled(norms), H)
             else:  # codes of the fit, also if a penalty links them across samples
                 Wt *= norms[:, None]
                 if row_scale is not None:
                     Wt /= np.where(row_scale, row_scale, 1)
-            found = evaluate(weighted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
-        return found._replace(ridge=ridge)
+            found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
+        return found._replace(ridge=ridge, apart=sparse_data.apart(fitted, objectives) if doubtful else 0.0)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
         check_parameters(self)
 
     def _check_state(self, low: float = 0.0) -> None:
-        """Raise ValueError unless what a file gave can be used; components have two signs only with one solver."""
+        """Raise ValueError unless what a file gave can be used."""
         check_factored(self)
 
     def _check_data(self, X: ArrayLike, *, reset: bool) -> tuple[Any, Array | None]:
@@ -427,25 +453,39 @@ class NMF(WithPenalties, LinearModel):
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        ridge = ridge_of(self, name, data.shape)
+        ridge = ridge_of(self, name, data.shape) if self.nuclear else 0.0
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
-            resolved = given_penalty(penalty, side).resolve(side, data, data.dtype)
             # l2 on both factors stands for the nuclear norm of the model
-            sides[side] = resolved.with_ridge(ridge)
+            sides[side] = _resolved(penalty, side, data, data.dtype).with_ridge(ridge)
         zero_weight = self._weight_of_zeros(data)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight), ridge
 
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
         able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].sparse is not None]
-        trial = NMF(min(self.n_components or COMPONENTS, *data.shape), max_iter=ITERATIONS)
+        rank = COMPONENTS if self.n_components in (None, choices.AUTO) else int(self.n_components)
+        trial = NMF(min(rank, *data.shape), max_iter=ITERATIONS)
         rng = check_random_state(check_seed(self.random_state))
         # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
         part, weights = part_of(data, entries, self.missing_values == 0, rng)
         return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
+
+    def _chosen_rank(self, problem: Problem, W: Any, H: Any) -> int:
+        """Return the number of components with which the loss of a problem predicts hidden entries best."""
+        if W is not None or H is not None or self.components_init is not None:
+            raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
+        dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
+        trial = NMF(**self.get_params(deep=False)).set_params(
+            callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0
+        )
+        if self.loss == choices.AUTO:
+            trial.set_params(loss=problem.loss.name)
+        weights = np.ones_like(dense.X) if dense.weights is None else dense.weights
+        splits = Splits(RANK_SPLITS, FRACTION, check_random_state(check_seed(self.random_state)))
+        return propose_rank(trial, dense.X, weights, default_ranks(dense.X.shape), splits, stacklevel=6)[0]
 
     def _set_found(self, found: Found) -> None:
         """Set all attributes of a fit, wherever the data lie, from what it `found`."""
@@ -476,21 +516,27 @@ class NMF(WithPenalties, LinearModel):
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
         solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
-            Wt = find_codes(problem, H, solver, exact=self.exact_codes)
+            Wt = solve_codes(problem, H, exact=self.exact_codes)
             weighted, row_scale = with_sample_weight(problem, sample_weight)
             return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms, measure=self.measure_optimality)
 
     def _transform_penalty(self, dtype: Any, ridge: float) -> Any:
         """Return the penalty of the codes of new data, without what couples training samples (graph, groups)."""
-        return given_penalty(self.penalty_W, "W").resolve("W", None, dtype).with_ridge(ridge)
+        return _resolved(self.penalty_W, "W", None, dtype).with_ridge(ridge)
+
+
+def _resolved(penalty: Penalty | None, side: str, X: Any, dtype: Any) -> Penalties:
+    """Return a checked penalty in the engine's form; without data `X` what depends on them is left out."""
+    return NONNEGATIVE if penalty is None else given_penalty(penalty, side).resolve(side, X, dtype)
 
 
 def check_parameters(model: Any) -> None:
     """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
-    if model.n_components is not None:
+    if model.n_components is not None and model.n_components != choices.AUTO:
         check_count(model.n_components, "n_components")
     if not isinstance(model.loss, str) or model.loss != choices.AUTO:
-        check_loss(model.loss, model.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
+        # any data, because only the parameters are checked
+        check_loss(model.loss, model.loss_parameter, np.ones(1), or_auto=True)
     elif model.loss_parameter is not None:
         raise ParameterError(f"loss_parameter must be None for loss='auto'; got {model.loss_parameter!r}")
     if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver
@@ -508,7 +554,7 @@ def check_parameters(model: Any) -> None:
     check_count(model.max_iter, "max_iter")
     check_number(model.tol, "tol")
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        given_penalty(penalty, side).resolve(side, None, np.float64)  # only to check it, without data
+        _resolved(penalty, side, None, np.float64)  # only to check it, without data
     check_callable(model.callback, "callback")
     check_missing_values(model.missing_values, zero=True)  # None, NaN or 0
     if model.missing_values == 0 and model.zero_weight != 1:

@@ -99,8 +99,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         Batches that "or-nmf" and "or-nmf-is" keep; None keeps all, so that memory and time grow with the stream.
     horizon : int or None, default=None
         Batches after which these two stop changing. None takes those of :meth:`fit`, or a stream without an end.
-    volume : float, default=0.1
-        Weight of the volume in "incremental-volume" at the start, relative to the mean loss of a zero model. It decays.
     missing_values : None or numpy.nan, default=None
         With ``numpy.nan``, NaN in `X` are missing entries and do not count. None refuses NaN.
     max_iter : int, default=5
@@ -140,27 +138,18 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     Notes
     -----
-    ==================  =============  ============================================================================
-    method              loss           what it does
-    ==================  =============  ============================================================================
-    manhattan           manhattan      robust: outliers are replaced by the model before a sample is learnt
-    surrogate           frobenius      OMF: coordinate descent on a quadratic surrogate (Mairal et al. 2010)
-    surrogate-diagonal  frobenius      OMF-DA: projected Newton steps, of the Hessian's diagonal (Wang et al. 2011)
-    or-nmf              frobenius, or  OR-NMF: averaged stochastic gradients of a buffer, components on the simplex
-                        itakura-saito  (Guan et al. 2012)
-    incremental         frobenius      INMF: multiplicative updates sample by sample (Bucak & Gunsel 2009)
-    incremental-volume  frobenius      INMF-VC: the same with a volume constraint (Zhou et al. 2011)
-    onmf                frobenius      ONMF: factorises each chunk together with the components (Cao et al. 2007)
-    onmf-is             itakura-saito  ONMF-IS: multiplicative updates from two matrices (Lefevre et al. 2011)
-    omf, omf-da         frobenius      OMF and OMF-DA as Guan et al. print them: exact codes, updates until they settle
-    omf-cg              frobenius      OMF-CG: the same with Newton steps by conjugate gradients (Wang et al. 2011)
-    or-nmf-is           itakura-saito  OR-NMF-IS as printed, without floors (equations 31 to 34)
-    inmf-vc             frobenius      INMF-VC as printed (equations 41 and 42): `volume` in the units of the loss
-    ==================  =============  ============================================================================
+    =========  =============  ============================================================================
+    method     loss           what it does
+    =========  =============  ============================================================================
+    manhattan  manhattan      robust: outliers are replaced by the model before a sample is learnt
+    surrogate  frobenius      OMF: coordinate descent on a quadratic surrogate (Mairal et al. 2010)
+    or-nmf     frobenius, or  OR-NMF: averaged stochastic gradients of a buffer, components on the simplex
+               itakura-saito  (Guan et al. 2012)
+    or-nmf-is  itakura-saito  OR-NMF-IS as printed, without floors (equations 31 to 34)
+    =========  =============  ============================================================================
 
     "surrogate" suits clean data, and data that the components explain only in part; "manhattan" suits outliers in data
-    that the components explain. The methods from "surrogate-diagonal" on are baselines. "incremental" and "onmf" take
-    neither missing entries nor weights of entries, because they would have to keep a matrix for each feature.
+    that the components explain.
 
     References
     ----------
@@ -202,20 +191,13 @@ class OnlineNMF(WithPenalties, LinearModel):
         penalty_H: Penalty | None = None,
         buffer: int | None = 20,
         horizon: int | None = None,
-        volume: float = 0.1,
         missing_values: float | None = None,
         max_iter: int = 5,
         shuffle: bool = True,
         random_state: Any = None,
         callback: Callback | None = None,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later.
-
-        `method` names how components are learnt. The weight of the past is multiplied by `forget_factor` for every
-        `batch_size` samples. `buffer` and `horizon` are numbers of batches for "or-nmf" and "or-nmf-is", and `volume`
-        is the weight of the volume constraint of "incremental-volume" and "inmf-vc". `max_iter`, `shuffle` and
-        `callback` are for `fit`. The decorator refuses names of other libraries, and says what they are here.
-        """
+        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later."""
         self.n_components = n_components
         self.method = method
         self.loss = loss
@@ -227,7 +209,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         self.penalty_H = penalty_H
         self.buffer = buffer
         self.horizon = horizon
-        self.volume = volume
         self.missing_values = missing_values
         self.max_iter = max_iter
         self.shuffle = shuffle
@@ -271,7 +252,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         self._check_parameters()
         methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
-        options = self._options(methods[0], samples.shape[1])
+        options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
         # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
@@ -306,7 +287,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         # what is checked in parts may be refused when some of it has been learnt
         with as_before(self) if in_parts(X) else nullcontext():
             samples = self._samples(methods[0], X, weights, reset=first)
-            options = self._options(methods[0], samples.shape[1])
+            options = self._options(methods[0])
             # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             # a stream that has begun goes on with the random numbers of its state
@@ -368,10 +349,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             given_penalty(penalty, side).resolve(side, None, np.float64)
 
     def _methods(self) -> tuple[Method, ...]:
-        """Return the methods between which the first chunk decides, or the only one; `method` and `loss` are checked.
-
-        If only `loss` is given, it is the first of :data:`METHODS` that minimises it.
-        """
+        """Return the methods between which the first chunk decides, or the only one."""
         if self.method != AUTO:
             method = METHODS[check_choice(self.method, "method", [AUTO, *METHODS])]
             self._loss(method)  # raises if the method does not minimise `loss`
@@ -385,12 +363,8 @@ class OnlineNMF(WithPenalties, LinearModel):
         loss = check_choice(self.loss, "loss", [AUTO, *losses])
         return (next(method for method in METHODS.values() if loss in method.losses),)
 
-    def _options(self, method: Method, n_features: int = 1) -> OnlineOptions:
-        """Check the parameters that a chunk is learnt with, and return the options of the method.
-
-        The batch size is the parameter, the method's default, or else the number of components; `n_features` stands for
-        the latter if it is not given either.
-        """
+    def _options(self, method: Method) -> OnlineOptions:
+        """Check the parameters that a chunk is learnt with, and return the options of the method."""
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.init, "init", choices.ONLINE_STARTS)
@@ -398,9 +372,7 @@ class OnlineNMF(WithPenalties, LinearModel):
             if getattr(self, name) is not None:
                 check_count(getattr(self, name), name)
         forget = check_number(self.forget_factor, "forget_factor", 0, 1, without_low=True)  # above 0, at most 1
-        volume = check_number(self.volume, "volume")
-        size = self.batch_size or method.batch_size or self.n_components or n_features
-        return OnlineOptions(int(size), forget, self.buffer, self.horizon, volume)
+        return OnlineOptions(int(self.batch_size or method.batch_size), forget, self.buffer, self.horizon)
 
     def _loss(self, method: Method) -> Loss:
         """Return the loss that is minimised: the parameter `loss`, or the first one that the method has."""
@@ -411,22 +383,14 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _check_data(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, fitting: bool = True
     ) -> tuple[Any, Array | None]:
-        """Return the checked data, and the weights of their entries (None if all count alike).
-
-        Missing entries get the weight 0. `reset` is true for the first data of a model, which set its number of
-        features. `fitting` is false for new data, which need no entry of positive weight.
-        """
+        """Return the checked data, and the weights of their entries (None if all count alike)."""
         data, observed = check_data(self, X, reset=reset, missing=self.missing_values, sparse=method.sparse)
         return check_weights(weights, observed, data, fitting=fitting)
 
     def _problem(
         self, method: Method, X: ArrayLike, weights: ArrayLike | None, *, reset: bool, part: bool = False
     ) -> Problem:
-        """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries.
-
-        `reset` is true for the first chunk; later ones are converted to its dtype. All entries may be missing in a
-        `part` of a chunk. Raises ParameterError if the method cannot learn such data, penalties or weights.
-        """
+        """Check a chunk, and return what is to be minimised on it: data, loss, penalties and weights of entries."""
         loss = self._loss(method)
         if is_on_device(X):
             able = [name for name, other in METHODS.items() if other.on_device]
@@ -473,10 +437,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def _n_first(self, options: OnlineOptions, samples: Samples) -> int:
-        """Return how many samples the starting components are made from: four for each, or a batch if that is more.
-
-        The number of features stands for the number of components if that is not given.
-        """
+        """Return how many samples the starting components are made from: four for each, or a batch if that is more."""
         n_components = samples.shape[1] if self.n_components is None else int(self.n_components)
         return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
 
@@ -491,11 +452,7 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _batches(
         self, method: Method, samples: Samples, order: Array, work: list[tuple[int, int]], *, reset: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`.
-
-        With `reset`, samples that are checked only now set the number of features and the dtype. Otherwise a batch is
-        `part` of a chunk, in which all entries may be missing.
-        """
+        """Yield the problems of the samples ``order[start:stop]``, for each start and stop in `work`."""
         for batch in samples.read(order, work):
             if isinstance(batch, Problem):  # checked before the loss was chosen
                 yield replace(batch, loss=self._loss(method))
@@ -503,10 +460,7 @@ class OnlineNMF(WithPenalties, LinearModel):
                 yield self._problem(method, *batch, reset=reset, part=not reset)
 
     def _begin(self, methods: tuple[Method, ...], training: _Training, order: Array) -> Method:
-        """Find the starting components from the first samples of `order`, and set the state before any learning.
-
-        If there are several methods, the first samples decide between them; the one that learns is returned.
-        """
+        """Find the starting components from the first samples of `order`, and set the state before any learning."""
         n_first = self._n_first(training.options, training.samples)
         rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
         first = next(self._batches(methods[0], training.samples, rows, [(0, len(rows))], reset=True))
@@ -544,11 +498,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         return check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
 
     def _learn(self, method: Method, training: _Training, order: Array) -> float:
-        """Learn the samples of the numbers `order` in batches, and return their mean loss.
-
-        It updates the components and the state in place. The loss of a batch is that of the components before it was
-        learnt.
-        """
+        """Learn the samples of the numbers `order` in batches, and return their mean loss."""
         options, rng = training.options, training.rng
         loss, work = 0.0, blocks(len(order), options.batch_size)
         state = self._memory(method)
@@ -582,11 +532,7 @@ class _Training(NamedTuple):
 
 
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
-    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`.
-
-    Raises ParameterError for penalties that link samples, or a graph that would be made from the samples: a stream does
-    not keep them.
-    """
+    """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
     of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
     if of_codes.graph is not None or of_codes.groups is not None:
         raise ParameterError(

@@ -265,11 +265,8 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
 
 
 def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:
-    """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape.
-
-    Raises ParameterError if the loss cannot be combined with `nuclear`. Only losses with a kink at residual 0 can: for
-    the others the right strength would depend on the data.
-    """
+    """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape."""
+    # without a kink at residual 0 the right strength would depend on the data
     record = find_loss(loss)
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]

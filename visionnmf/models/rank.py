@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, check_count, plot_axes
+from visionnmf._checks import brief, check_callable, check_count
+from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_data, check_weights, fitted_loss, loss_in_use
-from .hidden_entries import Splits, fit_shown
+from .data_checks import check_data, check_weights
+from .hidden_entries import FRACTION, RANK_SPLITS, Splits, default_ranks, propose_rank
 from .nmf import NMF
 
 __all__ = ["RankSelection", "select_rank"]
 
 Array = NDArray[Any]
-
-NEGLIGIBLE = 0.02  # share of the decrease of the error from the worst of the lower ranks to the best
-LARGEST = 20  # rank tried when none are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,24 +47,6 @@ class RankSelection:
 
     __repr__ = brief
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the mean score of each rank, the scores of the splits, and the proposed rank into matplotlib axes.
-
-        Without `ax` a new figure is made. Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        ax = plot_axes(ax)
-        ax.plot(self.ranks, self.scores, color="0.8", linewidth=1)
-        ax.plot(self.ranks, self.scores.mean(axis=1), marker="o", label="mean of the splits")
-        ax.axvline(self.n_components, linestyle="--", color="0.4", label=f"proposed: {self.n_components}")
-        ax.set_xlabel("rank (number of components)")
-        ax.set_ylabel("mean loss of a held-out entry")
-        ax.legend()
-        return ax
-
 
 def select_rank(
     X: ArrayLike,
@@ -75,8 +54,8 @@ def select_rank(
     *,
     estimator: NMF | None = None,
     weights: ArrayLike | None = None,
-    n_splits: int = 3,
-    fraction: float = 0.1,
+    n_splits: int = RANK_SPLITS,
+    fraction: float = FRACTION,
     random_state: Any = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> RankSelection:
@@ -92,8 +71,8 @@ def select_rank(
 
     Parameters
     ----------
-    X : array-like [shape=(n_samples, n_features), >= 0, finite]
-        Dense data. NaN is a missing entry if the estimator's `missing_values` says so.
+    X : array-like or sparse matrix [shape=(n_samples, n_features), >= 0, finite]
+        NaN is a missing entry if the estimator's `missing_values` says so. Sparse data are made dense.
     ranks : sequence of int, optional
         The ranks to try, each >= 1. If not given: 1, 2, ... up to a third of the smaller side of `X`, but not above 20.
         The lowest should be too low, because the rule needs to see what too low a rank costs.
@@ -146,60 +125,24 @@ def select_rank(
         raise ParameterError("loss of the estimator must be a name or a number; got 'auto'; take that of select_loss")
     splits = Splits.checked(n_splits, fraction, random_state)
     callback = check_callable(callback, "callback")
-    data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=False)
+    data, observed = check_data(clone(estimator), X, reset=True, missing=estimator.missing_values, sparse=True)
     data, counted = check_weights(weights, observed, data)
+    if sp.issparse(data):  # entries that are hidden have weights of their own, as those that are not stored may have
+        zero_weight = 0.0 if estimator.missing_values == 0 else float(estimator.zero_weight)
+        dense = Problem(data, Loss("manhattan"), zero_weight=zero_weight).in_dense()  # of any loss
+        data, counted = dense.X, dense.weights
+        estimator = clone(estimator).set_params(zero_weight=1.0)
     entries = np.ones_like(data) if counted is None else counted
     tried = _ranks(ranks, data.shape)
-    scores = np.empty((len(tried), splits.n_splits))
-    unfinished = 0
-    for split, (held, seed) in enumerate(splits.hide(entries)):
-        for i, rank in enumerate(tried):
-            model = clone(estimator).set_params(n_components=int(rank), random_state=seed, measure_optimality=False)
-            scores[i, split], converged = _score(model, data, entries - held, held)
-            unfinished += not converged
-            if callback is not None:
-                callback(split * len(tried) + i + 1, scores.size)
-    if unfinished:
-        warnings.warn(
-            f"{unfinished} of {scores.size} fits of select_rank stopped before they had converged; increase max_iter "
-            "of the estimator, or its tol if that is near enough.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    proposed = int(tried[_choose(scores)])
-    if len(tried) > 1 and proposed == tried[-1] < min(data.shape):
-        warnings.warn(
-            f"select_rank proposes {proposed}, the largest rank that was tried; a larger one may be better: give ranks "
-            "above it.",
-            stacklevel=2,
-        )
+    proposed, scores = propose_rank(estimator, data, entries, tried, splits, callback, stacklevel=3)
     return RankSelection(proposed, tried, scores)
 
 
 def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.int_]:
     """Return the ranks to compare, in increasing order; the default is 1 to a third of the smaller side."""
     if ranks is None:
-        return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
+        return default_ranks(shape)
     given = sorted({check_count(rank, "each of ranks") for rank in ranks})
     if not given:
         raise ParameterError("ranks must hold at least one rank; got none")
     return np.array(given)
-
-
-def _score(model: NMF, X: Array, shown: Array, held: Array) -> tuple[float, bool]:
-    """Return the mean loss of the entries of weights `held`, after a fit to those `shown`, and whether it converged."""
-    W, converged = fit_shown(model, X, shown)
-    loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
-    total = Problem(X, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
-    return total / float(held.sum(dtype=np.float64)), converged
-
-
-def _choose(scores: Array) -> int:
-    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis.
-
-    Close means within 2 % (NEGLIGIBLE) of the difference between the smallest mean and the worst of the ranks below it,
-    because ranks above the true one are often level.
-    """
-    means = scores.mean(axis=1)
-    least = means.min()
-    return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])

@@ -81,10 +81,7 @@ class _RobustPCA(LinearModel):
             raise ValueError("components_ are not orthonormal")
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
-        """Return the data as an array; refuse entries whose sums could overflow.
-
-        In a fit (`reset`), ten times the memory of the data must be free.
-        """
+        """Return the data as an array; refuse entries whose sums could overflow."""
         data = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C", reset=reset)
         largest, limit = float(np.abs(data).max(initial=0)), float(np.finfo(data.dtype).max) * LARGEST_SHARE
         kind = data.dtype.name

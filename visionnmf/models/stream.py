@@ -183,21 +183,14 @@ class _Stream:
             self._write(checkpoint.path)
 
     def _first_size(self) -> int:
-        """Return the size of the first batch; a model that has learnt nothing makes its start from it.
-
-        It has at least SAMPLES_A_COMPONENT samples for each component, rounded up to a multiple of the batch `size`.
-        """
+        """Return the size of the first batch; a model that has learnt nothing makes its start from it."""
         wanted = getattr(self.model, "n_components", None)
         if self.done or hasattr(self.model, "components_") or not isinstance(wanted, int):
             return self.size
         return -(-SAMPLES_A_COMPONENT * wanted // self.size) * self.size
 
     def _chunks(self) -> Iterator[Any]:
-        """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed.
-
-        The order depends only on the seed and the number of the pass, so that a resumed run sees the same one. A source
-        that is not `Indexed` shuffles itself as well as it can.
-        """
+        """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed."""
         if self.seed is not None:
             rng = np.random.default_rng([self.seed, self.epoch])
             if isinstance(self.chunks, Indexed):
@@ -229,11 +222,7 @@ class _Stream:
         save_checkpoint(self.model, path, {**self._about(), **position})
 
     def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
-        """Continue from a checkpoint; raise ParameterError if it is of another model or another stream.
-
-        With `any_seed`, the seed of the checkpoint replaces that of this stream. A `live` source is read on from where
-        it is now, because what was learnt earlier cannot be read again.
-        """
+        """Continue from a checkpoint; raise ParameterError if it is of another model or another stream."""
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):
             raise ParameterError(

@@ -202,11 +202,7 @@ class SymmetricNMF(Saveable, BaseEstimator):
         return (S + S.T) / 2 if largest > 0 else S
 
     def _starts(self, S: Array, c: Array, n_components: int, n_init: int) -> list[Array]:
-        """Return `n_init` starting factors (r, n) by `init`, which if an array is the first of them.
-
-        `c` (n,) are the weights of the nodes. Starts that are not random are columns of `S` that differ, as the centres
-        of k-means++ do.
-        """
+        """Return `n_init` starting factors (r, n) by `init`, which if an array is the first of them."""
         rng = check_random_state(self.random_state)
         if isinstance(self.init, str) and check_choice(self.init, "init", STARTS) == "random":
             return [random_symmetric(S, n_components, rng) for _ in range(n_init)]

@@ -21,7 +21,7 @@ def truncated_svd(X: ArrayLike, n_components: int) -> NDArray[Any]:
     Negative entries of a truncated singular value decomposition are set to 0, which usually raises its rank. So the
     ranks up to `n_components` are searched for the one whose result has the highest rank that is not above
     `n_components`. The result is a matrix and not a product of two non-negative factors, so the method is a baseline
-    for reconstructions only; ``NMF(loss="frobenius", solver="svd")`` is the decomposition itself.
+    for reconstructions only.
 
     Parameters
     ----------

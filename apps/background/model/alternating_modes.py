@@ -1,10 +1,7 @@
 """Alternating modes: which of several colours that a pixel shows in turn is the scene.
 
-The learnt scene is a weighted median, which something that hides a pixel most of the time, or many things in turn, draw
-away from it. Under the capped loss ``sum_t m_t min(|y_t|, cap)`` the scene is where most still samples agree, however
-far away the others are: that level replaces the median where it has much more support. Where samples have a second
-level, as before and after someone leaves, the scene is the level that continues the picture around it: an object has a
-contour, the scene behind it has none.
+The level where most still samples agree replaces the median where it has much more support. Of two levels the scene
+is the one that continues the picture around it: an object has a contour, the scene behind it has none.
 """
 
 from __future__ import annotations
@@ -38,11 +35,7 @@ class _Levels:
     found: Flags  # where there is a second level
 
     def sides(self, pixels: Pixels) -> NDArray[np.int8]:
-        """Return the level (-1 main, 1 second, 0 neither) of each measured frame at pixels, (n_measured, len(pixels)).
-
-        It is the nearer of the two, or neither if both are `apart` grey levels away. The levels are colours in the
-        illumination of the codes `typical_codes`, so the values of each frame are corrected by its own codes.
-        """
+        """Return the level (-1 main, 1 second, 0 neither) that each measured frame shows at some pixels."""
         result = np.empty((len(self.clip.picks), len(pixels)), np.int8)
         apart = tuning.TUNING.alternating_modes.apart
         assign_levels(self.clip, self.typical_codes, self.main, self.second, apart, pixels, result)
@@ -77,10 +70,7 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
 
 def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
-    """Find the levels, colours that a pixel shows in many of the measured frames, block by block to save memory.
-
-    `weights` (n, n_pixels), bytes, say how still each pixel is.
-    """
+    """Find the levels, colours that a pixel shows in many of the measured frames, block by block to save memory."""
     # Values within `near` grey levels are one level, beyond `apart` they are two. The modelled level stays the main one
     # if it has the share `held` of the weight, else one of `stronger` times its weight replaces it.
     modes = tuning.TUNING.alternating_modes
@@ -96,12 +86,7 @@ def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
     sharp = still / (modes.sharpen - (modes.sharpen - 1) * still)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the colours that a block of pixels shows in many frames, `main` and `second`, and flags on them.
-
-        A fast kernel first finds the few pixels that may show others than the modelled background, because too much
-        of their weight lies apart from it. `clip` holds all frames, the measured ones `picks`, and the components and
-        codes of the model. `rules` say how near values of one level are, and what share of the weight a level needs.
-        """
+        """Write the colours that a block of pixels shows in many frames, `main` and `second`, and flags on them."""
         start, stop = block
         main[start:stop] = second[start:stop] = to_uint8(_shown(H[:, start:stop], typical_codes))  # the modelled level
         # (k, m), 0 to 1: how still the pixels are in the measured frames `picks`; the table `sharp` favours still ones
@@ -126,12 +111,7 @@ def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
 
 
 def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
-    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced.
-
-    `shape` is (height, width).
-    """
-    # `main` (n_pixels, channels) is the level that a pixel shows most; `replaced` (n_pixels,), where that is not the
-    # modelled background. Both are changed in place.
+    """Put the modelled background back, in `levels`, where the neighbours of a replaced level are not replaced."""
     alone = np.flatnonzero(levels.replaced)
     # The median over 5 by 5 pixels clears flags that most neighbours do not share. It also sets some between flags,
     # where `main` is the modelled background and stays.
@@ -139,11 +119,7 @@ def _drop_isolated(levels: _Levels, shape: tuple[int, ...]) -> None:
     alone = alone[~levels.replaced[alone]]
 
     def put_back(block: tuple[int, int]) -> None:
-        """Make the main level (colour) of a block of isolated pixels, `alone`, the modelled background again.
-
-        That is what the components ``clip.H`` show in the usual illumination. The level of these pixels was replaced,
-        and that of their neighbours was not, so that noise is more likely than an object.
-        """
+        """Make the main level (colour) of a block of isolated pixels, `alone`, the modelled background again."""
         at = alone[slice(*block)]
         levels.main[at] = to_uint8(_shown(levels.clip.H[:, at], levels.typical_codes))
 
@@ -156,11 +132,7 @@ def _shown(H: Floats, codes: Floats) -> Floats:
 
 
 def _show(H: Floats, scene: FrameArray, typical_codes: Floats, pixels: Pixels, shape: tuple[int, ...]) -> None:
-    """Change components (n_components, n_pixels, channels) in place so that they show a scene at some pixels.
-
-    Each becomes the scene times its illumination: the component over what all show with the codes `typical_codes`,
-    averaged over neighbourhoods, so that it is also known where the present scene is black.
-    """
+    """Change components (n_components, n_pixels, channels) in place so that they show a scene at some pixels."""
     side = max(shape) // 8 | 1  # of the neighbourhood, in pixels; odd
 
     def blurred(picture: Floats) -> Floats:
@@ -179,13 +151,7 @@ def _show(H: Floats, scene: FrameArray, typical_codes: Floats, pixels: Pixels, s
 
 
 def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
-    """Return the pixels whose second level is the scene (n_pixels,).
-
-    `levels.found` (n_pixels,) are the pixels with a second level, and `shape` is (height, width). Each region of two
-    levels shows two pictures, as somebody was there or not; when they are seen tells which level is whose. The one with
-    the weaker contour is the scene, unless neither is much weaker, or they take turns too often for something that
-    rests.
-    """
+    """Return the pixels whose second level is the scene (n_pixels,)."""
     modes = tuning.TUNING.alternating_modes
     height, width = shape
     found = levels.found.reshape(shape)
@@ -219,12 +185,7 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
 
 
 def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
-    """Return the contrast of both pictures at a region's contour, or None where the contour is too short.
-
-    The one picture has the second level where `swap` (height, width) is true and the main one elsewhere; the other
-    picture has the rest. `inside` is the region, outside of which `swap` is false and both show the main level. `box`
-    is the part of the picture around it that counts. A contrast is a mean difference in grey levels.
-    """
+    """Return the contrast of both pictures at a region's contour, or None where the contour is too short."""
     modes = tuning.TUNING.alternating_modes
     main, second = (level.reshape(*inside.shape, -1)[box] for level in (levels.main, levels.second))
     inner, outer = _contour(_closed(inside[box]))  # closed, because holes would have contours too
@@ -250,11 +211,7 @@ def _closed(found: Flags) -> Flags:
 
 
 def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
-    """Find which levels of a region's pixels, given by their indices (n_pixels,), are seen together.
-
-    Returns where the second level belongs to the one picture and the main one to the other (n_pixels,); which pixels
-    change with most of the region (n_pixels,); and how often the pictures change.
-    """
+    """Find which levels of a region's pixels, given by their indices (n_pixels,), are seen together."""
     modes = tuning.TUNING.alternating_modes
     # few (k, n_few): which level each measured frame shows at some pixels of the region, -1, 0 or 1
     few = levels.sides(pixels[:: -(-len(pixels) // modes.course_pixels)]).astype(np.float32)
@@ -267,12 +224,7 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
     turned, follows = np.empty((2, len(pixels)), np.bool_)
 
     def fill(block: tuple[int, int]) -> None:
-        """Set `turned` and `follows` for a block of the region's pixels.
-
-        `together` (k,) is 1 or -1: which picture most pixels show in a frame. A pixel is turned if it runs against
-        `course` (k,), the main change over the frames, and it follows if, once turned, it agrees with `together` in
-        enough of the frames in which it shows a level.
-        """
+        """Set `turned` and `follows` for a block of the region's pixels."""
         part = slice(*block)
         shown = levels.sides(pixels[part]).astype(np.float32)  # (k, n_block): the level in each frame, -1, 0 or 1
         turned[part] = course @ shown < 0
@@ -284,10 +236,7 @@ def _pictures(pixels: Pixels, levels: _Levels) -> tuple[Flags, Flags, int]:
 
 
 def _contour(within: Flags) -> tuple[tuple[Pixels, ...], tuple[Pixels, ...]]:
-    """Return pairs of places, (rows, columns) each, `contour` pixels inside and outside of a contour, along its normal.
-
-    `within` (height, width) is true in the region. Pairs that reach beyond the picture are left out.
-    """
+    """Return pairs of places, (rows, columns), some pixels inside and outside of a contour, along its normal."""
     height, width = within.shape
     if not within.any() or within.all():
         nothing = np.empty(0, np.intp)

@@ -1,8 +1,4 @@
-"""Camera shake: how far frames are displaced from a typical one, and whether that explains their differences.
-
-`cv2.phaseCorrelate` finds displacements of any size, whatever passes in front, and `cv2.findTransformECC` improves them
-where a frame resembles the scene.
-"""
+"""Camera shake: how far frames are displaced from a typical one, and whether that explains their differences."""
 
 from __future__ import annotations
 
@@ -25,7 +21,6 @@ class Registration:
     """Registers frames to a grey scene (height, width)."""
 
     def __init__(self, scene: NDArray[Any]) -> None:
-        """Keep the grey scene to which frames are registered."""
         self.scene = scene
 
     def check(self, name: str, frame_shape: tuple[int, ...]) -> None:

@@ -1,8 +1,7 @@
 """Dynamic background: leaves, water and reflections that move without going anywhere.
 
-What is displaced a little differs from the scene, above it in one place as much as below it in the next, so that the
-mean over a neighbourhood stays, in each channel. What passes in front shifts the mean. The share of the residual's
-energy that survives smoothing, over the clip, tells the two apart.
+Their differences from the scene cancel over a neighbourhood, in each channel; those of what passes in front do not.
+The share of the residual's energy that survives smoothing, over the clip, tells the two apart.
 """
 
 from __future__ import annotations
@@ -43,14 +42,7 @@ def smoothed(residual: NDArray[Any]) -> Floats:
 
 
 def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.uint8]]:
-    """Measure the residuals, frame less background, over the k frames that are picked.
-
-    Returns the smoothed means over channels (k, height / 2, width / 2) in grey levels; the mean energy of what is
-    smoothed channel by channel (height / 2, width / 2), where a value counts up to `smooth_cap`; that of the residual
-    as it is (height, width), up to `cap`; and in how many frames the root mean square over channels is above `limit`
-    (height, width). A red car can be as bright as a grey road: the mean over channels of what it changes is then 0,
-    but not each channel.
-    """
+    """Measure the residuals, frame less background, over the k frames that are picked."""
     # In what is smoothed, the residual and its mean over channels count up to `mean_cap`.
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, clip.picks
@@ -65,11 +57,7 @@ def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Float
         some = clip._replace(picks=picks[first : first + held])
 
         def fill(some: ModelledFrames, block: tuple[int, int]) -> None:
-            """Measure the residuals of some frames at a block of pixels.
-
-            Fills `colours`, the residuals, and `means`, their means over channels; adds to `energy` the mean squares,
-            and to `above` 1 where these exceed `squared`. All are capped, so that few large residuals do not decide.
-            """
+            """Measure the residuals of some frames at a block of pixels."""
             m = block[1] - block[0]
             scratch = np.empty(m * channels, np.float32), np.empty((2, m), np.float32)
             caps = dynamic.mean_cap, dynamic.cap
@@ -98,10 +86,7 @@ def _quantile(clip: ModelledFrames, quantile: float, where: NDArray[np.bool_]) -
     pixels = np.flatnonzero(where)
 
     def fill(block: tuple[int, int]) -> None:
-        """Write the quantile of the residuals over the frames `picks` to `result`, at a block of pixels.
-
-        `result` (n_pixels,) is of the whole picture, and `pixels` are the flat indices of those that are asked for.
-        """
+        """Write the quantile of the residuals over the frames `picks` to `result`, at a block of pixels."""
         rank_residuals(clip, _rank(quantile, len(clip.picks)), pixels[slice(*block)], result)
 
     map_blocks(fill, blocks(len(pixels), tuning.TUNING.dynamic_background.block_pixels))
@@ -148,13 +133,7 @@ def find_dynamic_background(
 
 
 def _restless(clip: ModelledFrames, limit: Floats, kept: Floats, energy: Floats, above: NDArray[np.uint8]) -> Floats:
-    """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1.
-
-    Little of the residual's energy survives smoothing there, and the residual is above `limit`, a multiple of the
-    noise, in many of the k frames that are measured. `limit`, `energy`, the mean square of the residual, and `above`,
-    the number of frames in which it is about `limit` or more, are (height, width); `kept` (height / 2, width / 2) is
-    the energy that survives.
-    """
+    """Return how certain it is that the background moves and its differences cancel (height, width), from 0 to 1."""
     dynamic = tuning.TUNING.dynamic_background
     height, width = limit.shape
     asked = len(clip.picks)

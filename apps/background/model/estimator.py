@@ -1,21 +1,7 @@
-"""The background model of a whole clip.
+"""The background model of a whole clip, after MahNMF (Guan, Tao, Luo, Shawe-Taylor 2012, section 5.4.1).
 
-The model follows Guan, Tao, Luo and Shawe-Taylor, "MahNMF: Manhattan non-negative matrix factorization" (2012), section
-5.4.1. Frames are the rows of `X`, pixels times channels its columns, and ``X ~ W H`` at low rank in the Manhattan loss,
-so that what passes in front of a pixel less than half the time does not count. The background of frame `t` is
-``W[t] H``. This module goes beyond the paper in these points:
-
-- **Weights.** Each pixel of each learnt frame weighs ``1 / (1 + (d / s)^2)``, where `d` is its difference from the
-  neighbouring frames and `s` the noise scale. What moves says little about the background, so that it may even hide it
-  more than half the time.
-- **Noise scale.** A pixel's noise is estimated from differences of neighbouring frames and held between two bounds,
-  because foreground that passes all the time inflates them. The lower bound stands for shadows and reflections, which
-  are shares of the light: in the dark it is lower, as far as the noise of the camera allows (:mod:`.mask`).
-- **Illumination components** and **codes by consensus** (:mod:`.learning`).
-- **Small frames** are enlarged, and results reduced: lengths in pixels were chosen for frames of usual size.
-- **Camera shake** (:mod:`.camera_shake`), **dynamic background** (:mod:`.dynamic_background`) and **alternating modes**
-  (:mod:`.alternating_modes`).
-- **Masks** (:mod:`.mask`). The residual in units of the noise, smoothed and compared with `threshold`.
+Frames are the rows of `X`, pixels times channels its columns, and ``X ~ W H`` in the Manhattan loss. What goes beyond
+the paper (stillness weights, smooth illuminations, noise, difficult scenes) is in ``docs/decisions/background.md``.
 """
 
 from __future__ import annotations
@@ -23,31 +9,41 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type
+from visionnmf._checks import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_number,
+    check_saved,
+    check_type,
+)
+from visionnmf._pixel_range import check_bits
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
     FrameArray,
     FrameSample,
     Separated,
-    as_frames,
     check_frame_shape,
     enlarged,
     enlargement_of,
     reduced,
     reduced_mask,
     temporal_median,
+    timed_frames,
     to_uint8,
 )
 from visionnmf.apps.background.kernels import show_background
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import blocks, map_blocks, n_threads, one_blas_thread
+from visionnmf.io.video.timeline import TimedFrame
 
 from .camera_shake import shifted
 from .learning import LearntBackground, find_codes, learn_background, with_median
@@ -98,6 +94,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Number of frames given to `fit`.
     frame_shape_ : tuple of int
         Shape of the frames.
+    bits_ : int
+        Bits of the values of the 16-bit frames that were learnt, of which the largest is white; 0 for other frames.
 
     Examples
     --------
@@ -109,7 +107,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     [(120, 160), (120, 160)]
     """
 
-    saved_attributes = ("frame_shape_", "_learnt", "learnt_frames_", "n_frames_seen_")
+    saved_attributes = ("frame_shape_", "bits_", "_learnt", "learnt_frames_", "n_frames_seen_")
 
     def __init__(
         self,
@@ -119,11 +117,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`.
-
-        `n_components` is the maximum number of illuminations, `n_frames` that of frames to learn from, and foreground
-        deviates by `threshold` times the noise.
-        """
         self.n_components = n_components
         self.n_frames = n_frames
         self.threshold = threshold
@@ -141,7 +134,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         sample = FrameSample.of(frames, self.n_frames)  # at most so many frames, evenly spaced
         with one_blas_thread():
             learnt = learn_background(sample, n_components=int(self.n_components), rng=rng)
-        self.frame_shape_, self.n_frames_seen_ = sample.frame_shape, sample.seen
+        self.frame_shape_, self.n_frames_seen_, self.bits_ = sample.frame_shape, sample.seen, sample.bits
         self._learnt, self.learnt_frames_ = learnt, sample.taken()[1]  # positions of the sampled frames in the clip
         self._derive()  # sets the public attributes, and what `apply` needs, from `_learnt`
         return self
@@ -157,6 +150,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file, and compute everything that the file does not hold."""
         self._check_parameters()
         check_frame_shape(self.frame_shape_)
+        check_bits(self.bits_)
         check_count(self.n_frames_seen_, "n_frames_seen_")
         (n_frames,) = check_saved(self.learnt_frames_, "learnt_frames_", (None,), "int64")
         # `_learnt` is what `learn_background` returned before the model was saved
@@ -186,7 +180,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         self.temporal_median_ = learnt.median.reshape(self.frame_shape_)
         self.background_ = reduced(background.reshape(shape), times)
 
-    def apply(self, frames: Iterable[FrameArray]) -> Generator[Separated, None, None]:
+    def apply(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Separate frames into background and foreground, each frame independently of the others.
 
         Threads work on a few frames ahead of the one that is delivered. Memory does not grow with their number.
@@ -194,7 +188,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray
-            Frames of the kinds that `fit` takes, and of the shape that it has seen; or a single one.
+            Frames of the kinds that `fit` takes, and of the shape that it has seen; or a single one. They may come with
+            their times, as from :meth:`.VideoReader.timed`.
 
         Yields
         ------
@@ -216,9 +211,10 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         ahead = min(2 * threads, max(threads, tuning.TUNING.learning.ahead_pixels // self._learnt.noise_scale.size))
         with ThreadPoolExecutor(threads, thread_name_prefix="visionnmf-apply") as pool:
             try:
-                for index, frame in enumerate(as_frames(frames, self.frame_shape_)):
+                for index, frame in enumerate(timed_frames(frames, self.frame_shape_, self.bits_)):
                     # copied, because a caller may use one buffer for all frames
-                    pending.append(pool.submit(self._separate, index, frame.copy()))
+                    copy = frame._replace(picture=frame.picture.copy())
+                    pending.append(pool.submit(self._separate, index, copy))
                     if len(pending) > ahead:
                         yield pending.popleft().result()
                 while pending:
@@ -227,12 +223,9 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
                 for future in pending:
                     future.cancel()
 
-    def _separate(self, index: int, frame: FrameArray) -> Separated:
-        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen.
-
-        `index` is the position of the frame among those that `apply` got. `_learnt` has the components `H`
-        (n_components, n_pixels, channels) and the pixels that determine codes, `chosen`; `_decision` makes the mask.
-        """
+    def _separate(self, index: int, timed: TimedFrame) -> Separated:
+        """Separate one uint8 frame, registered if the camera shakes; background and mask fit the frame as seen."""
+        frame, time, is_doubtful = timed
         registration = self._learnt.registration  # None if the camera stands still
         shift = registration.shift(frame) if registration is not None else (0.0, 0.0)
         registered = shifted(frame, shift) if registration is not None else frame
@@ -250,7 +243,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         if registration is not None:
             back = -shift[0], -shift[1]
             shown, mask = shifted(shown, back), shifted(mask, back, mask=True)
-        return Separated(index, frame, shown, mask)
+        return Separated(index, frame, shown, mask, time, is_doubtful)
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

@@ -1,15 +1,7 @@
-"""How :class:`.BackgroundModel` learns; :mod:`.estimator` describes the model in words.
+"""How :class:`.BackgroundModel` learns: scene and codes in turn, at a few pixels; then the scene at all.
 
-**Codes by consensus.** For each frame the candidate code that explains most values is improved in the Manhattan loss,
-at a random sample of pixels. The improvement is kept unless it explains fewer values. So an object that fills half the
-frame does not pass for a change of illumination, and coordinate descent does not start far from where it has to go.
-
-**Illumination components** are one scene under several smooth illuminations, ``h_k = scene * illumination_k``.
-Components with a value of their own at each pixel would hold whatever stood there while the illumination was at one end
-of its course. Illumination is smooth and objects are not. So each illumination is the median, in the cells of a coarse
-grid, of what weighted medians find pixel by pixel. A cell whose illumination does not explain at least half of what a
-single scene leaves unexplained keeps the factor of the whole frame. How much the other cells gain tells whether the
-clip needs more than one component.
+Illumination components are one scene under several smooth illuminations: free ones would hold whatever stood there
+while the illumination was at one end of its course.
 """
 
 from __future__ import annotations
@@ -85,7 +77,6 @@ class LearntBackground:
 
         A value whose residual is smaller counts as explained.
         """
-        # `noise_scale` (height, width) is in grey levels, `chosen` are the pixels, the last axis of `H` the channels
         scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
         return 2 * np.repeat(scale, self.H.shape[2])
 
@@ -144,10 +135,7 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
 
 
 def _set_changes(changes: FrameArray, frames: FrameArray) -> None:
-    """Write to `changes` how much each frame differs from the one before or after, the larger of the two.
-
-    `changes` is (n, height, width), and `frames` (n, height, width, channels).
-    """
+    """Write to `changes` how much each frame differs from the one before or after, the larger of the two."""
     changes[0] = 0
     for t in range(1, len(frames)):
         changes[t] = frame_difference(frames[t], frames[t - 1]).reshape(changes.shape[1:])
@@ -179,10 +167,7 @@ def _stillness(changes: FrameArray, scale: Floats) -> FrameArray:
 
 
 def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -> Floats:
-    """Return the scene (1, n_pixels, channels): weighted medians of the frames over their codes, from `start`.
-
-    `weights` are (n, n_pixels), `Wt` (1, n) are the codes, and `start` is a scene, such as the median of the frames.
-    """
+    """Return the scene (1, n_pixels, channels): weighted medians of the frames over their codes, from `start`."""
     H = np.empty((1, *frames.shape[1:]), np.float32)
 
     def fill(block: tuple[int, int]) -> None:
@@ -254,7 +239,6 @@ class CodePixels:
     """The learnt frames at the pixels that determine codes, few enough to go over again and again."""
 
     def __init__(self, frames: FrameArray, weights: FrameArray, scale: Floats) -> None:
-        """Take frames (n, n_chosen, channels), their weights (n, n_chosen) and the noise of the pixels (n_chosen,)."""
         n, _, self.channels = frames.shape
         self.X = frames.reshape(n, -1).astype(np.float32)  # (n, n_values): pixels times channels
         self.near = 2 * np.repeat(scale, self.channels)  # (n_values,): smaller residuals count as explained
@@ -265,7 +249,6 @@ class CodePixels:
 
     def components(self, H: Floats, Wt: Floats, sweeps: int) -> Floats:
         """Improve components (r, n_chosen, channels) for codes (r, n), in `sweeps` passes over them."""
-        # the values (n_chosen, channels, n) and the weights (n_chosen, n) of the frames, pixel by pixel
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
@@ -300,11 +283,6 @@ class Illumination:
         Wt: Floats,
         n_components: int,
     ) -> None:
-        """Learn components, one scene under several illuminations, at the pixels `chosen` (flat indices).
-
-        `pixels` has the frames there, and finds components and codes for them; `scene` (n_chosen, channels) and `Wt`
-        (1, n) are those of a single component. `shape` is (height, width).
-        """
         # an illumination has a value for each cell of a coarse grid
         height, width = self._shape = shape[0], shape[1]
         cell = max(height, width) / tuning.TUNING.illumination.grid
@@ -318,11 +296,7 @@ class Illumination:
         self._learn(pixels, n_components)
 
     def _learn(self, pixels: CodePixels, n_components: int) -> None:
-        """Alternate between illumination fields and codes; stop early where the components are hopeless.
-
-        Sets `_cells` (n_components, rows, columns), the illumination in the cells of the grid, the codes, and
-        `explains`, the share of all values that the components explain and the scene alone does not.
-        """
+        """Alternate between illumination fields and codes; stop early where the components are hopeless."""
         learning = tuning.TUNING.learning
         alone = pixels.residual(self._scene[None], self.Wt)  # (n, n_values), of a single component, the scene
         # Each frame is a mixture of illuminations: its one code is divided among the components by the shares
@@ -344,11 +318,7 @@ class Illumination:
         self.Wt = pixels.codes(self._components(), self.Wt)
 
     def _in_cells(self, H: Floats) -> Floats:
-        """Return the median ratios of components to the scene, cell by cell; dark cells take the picture's median.
-
-        `H` is (n_components, n_chosen, channels), and the result (n_components, rows, columns) of the cells.
-        """
-        # the scene (n_chosen, channels) and the cells (n_chosen,) of the chosen pixels; dark values say little
+        """Return the median ratios of components to the scene, cell by cell; dark cells take the picture's median."""
         bright = self._scene > tuning.TUNING.illumination.dark
         cells = np.broadcast_to(self._cell[:, None], bright.shape)[bright]
         # Once sorted by cell, the values of cell c are those from bounds[c] to bounds[c + 1].
@@ -364,13 +334,7 @@ class Illumination:
         return found.reshape(len(H), *self._grid)
 
     def _believed(self, alone: Floats, residual: Floats, pixels: CodePixels) -> tuple[NDArray[np.bool_], float]:
-        """Return which cells are believed, and the share of all values that the components explain in these.
-
-        `alone` and `residual` (n, n_values) are the residuals of one component and of all. A value is unexplained if
-        its residual is not below `near`. A cell is believed if the weight of its unexplained values is, with all
-        components, at most a share, `kept`, of what it is with one.
-        """
-        # `_cell` (n_chosen,) is the cell of each chosen pixel; a pixel has a value for each channel
+        """Return which cells are believed, and the share of all values that the components explain in these."""
         cells = np.repeat(self._cell, pixels.channels)
         size = self._grid[0] * self._grid[1]  # the number of cells: rows times columns
         # (n_cells,): weight of the unexplained values in each cell, over all frames
@@ -394,17 +358,11 @@ class Illumination:
 
     def components_of(self, scene: Floats) -> Floats:
         """Return components (r, n_pixels, channels): a scene (n_pixels, channels) times each illumination."""
-        # `_fields` interpolates the illuminations of the cells, `_cells`, to all pixels (r, height, width)
         return scene * self._fields().reshape(len(self._cells), -1, 1)
 
 
 def _courses(residual: Floats, pixels: CodePixels, count: int) -> Floats:
-    """Return how `count` changes of illumination run through the clip, as shares (count + 1, n) of components.
-
-    The changes are the first principal courses of one scene's residual, cut where it passes the noise, so that
-    foreground counts little. Component 0 is where all are at 0 and component k where change k is at its end, 1, so
-    shares are never negative.
-    """
+    """Return how `count` changes of illumination run through the clip, as shares (count + 1, n) of components."""
     # (n, n_values); its Gram matrix has the courses, the principal components over frames, as eigenvectors
     cut = np.clip(residual, -pixels.near, pixels.near) * np.sqrt(pixels.weights)
     n = len(cut)

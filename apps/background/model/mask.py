@@ -1,8 +1,4 @@
-"""The decision on one frame: from the frame and the background behind its foreground to a mask.
-
-:class:`MaskDecision` is all that decides, for the batch model and the online model. It knows neither how they were
-learnt nor other frames.
-"""
+"""The decision on one frame, for both models: from the frame and the background behind its foreground to a mask."""
 
 from __future__ import annotations
 
@@ -49,8 +45,6 @@ class MaskDecision:
     @cached_property
     def _noise(self) -> Floats:
         """Return each pixel's noise (height, width), in grey levels, blended with that over the clip where it moves."""
-        # `noise` is of neighbouring frames; `dynamic.share` says from 0 to 1 how certain it is that a pixel moves, and
-        # `dynamic.noise` is that of the residual over the clip
         noise = self.noise
         if self.dynamic is not None:
             noise = noise + self.dynamic.share * (self.dynamic.noise - noise)
@@ -63,7 +57,6 @@ class MaskDecision:
         levels. The noise of a pixel is `_noise`, but at least a share of its brightness, `share_of_light`; that floor
         is held between `floor`, the camera's own, which counts in the dark, and the usual one, `noise.floor`.
         """
-        # `dynamic` says where the background moves, or is None; `_noise` (height, width) is higher there than `noise`
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
         pixels, behind = (np.ascontiguousarray(picture).reshape(n_pixels, -1) for picture in (frame, background))
@@ -78,12 +71,7 @@ class MaskDecision:
 
 
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
-    """Return scores (height, width) from the smoothed residual, for places where the background moves.
-
-    Leaves or waves leave positive and negative differences side by side, which cancel; an object's do not.
-    `smooth_noise` (height, width) is the noise of the smoothed residual, in grey levels. Residuals count up to
-    `mean_cap`.
-    """
+    """Return scores (height, width) from the smoothed residual, for places where the background moves."""
     residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
     cap = tuning.TUNING.dynamic_background.mean_cap
     residual = np.clip(residual, -cap, cap, dtype=np.float32, casting="unsafe")

@@ -2,28 +2,14 @@
 
 It minimises what :class:`.BackgroundModel` minimises, with one component and a past that is forgotten:
 ``sum_tp f^(T - t) m_tp |x_tp - g_t b_p|`` over the scene `b` and the gain `g` of each frame, by stochastic
-approximation, one step a frame.
-
-- **Warm-up.** The first seconds are learnt like a clip (:func:`.learn_background`), so that the first masks do not
-  flood.
-- **Gain.** The illumination of a frame is that of most pixels, found at some thousands of them: of the last gain, 1 and
-  the median ratio the one that explains most within twice the noise, improved by the median ratio of what it explains.
-- **Scene.** The step of a pixel is that of Robbins and Monro for a median, in the direction of the sign of its
-  residual. It is weighted by the pixel's stillness, as in the batch model, and by the gain, because a dark frame says
-  little.
-- **Alternative.** Beside the scene each pixel has one other value, and both have the weight that supported them. The
-  alternative that has stood still for longer, the past forgotten, becomes the scene: something that was put there and
-  stays, or the ghost of someone who has left.
-- **Small frames** are enlarged, and results reduced, as in the batch model.
-- **Camera shake.** Where the camera shakes during the warm-up, all frames are registered to the scene of that time.
-- **A new scene.** Where most of the picture is still and no gain explains it for a second, the past is forgotten.
-- **Noise and mask** are those of the batch model (:mod:`.mask`).
+approximation, one step a frame, after a warm-up that is learnt like a clip. Beside the scene each pixel has one other
+value, which becomes the scene when it has more support.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from numbers import Real
 from typing import Any
 
@@ -33,20 +19,30 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf import choices
-from visionnmf._checks import RandomState, check_count, check_generator, check_number, check_saved, check_type, shown
+from visionnmf._checks import (
+    RandomState,
+    check_count,
+    check_generator,
+    check_number,
+    check_saved,
+    check_type,
+    shown,
+)
+from visionnmf._pixel_range import check_bits
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
     FrameArray,
     FrameSample,
     Separated,
-    as_frames,
     check_frame_shape,
     enlarged,
     enlargement,
     enlargement_of,
+    known_bits,
     reduced,
     reduced_mask,
+    timed_frames,
 )
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.learning import learn_background
@@ -54,6 +50,7 @@ from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
+from visionnmf.io.video.timeline import TimedFrame
 
 from .kernels import OnlineScene, OnlineSteps, update_rows
 
@@ -87,6 +84,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Illumination of the latest frame relative to the scene.
     frame_shape_ : tuple of int
         Shape of the frames.
+    bits_ : int
+        Bits of the values of the 16-bit frames that were learnt, of which the largest is white; 0 for other frames.
     n_frames_seen_ : int
         Number of frames so far.
     time_ : float
@@ -105,7 +104,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     saved_attributes = (
         *("frame_shape_", "_scene", "_alternative", "_support", "_alternative_support", "_noise", "_chosen", "_before"),
-        *("_registration", "_unexplained", "source_", "n_frames_seen_", "time_", "gain_"),
+        *("_registration", "_unexplained", "bits_", "source_", "n_frames_seen_", "time_", "gain_"),
     )
 
     def __init__(
@@ -117,10 +116,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         threshold: float = 3.0,
         random_state: RandomState = choices.RANDOM_STATE,
     ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked when frames come.
-
-        `forgetting` and `warm_up` are in seconds, and `threshold` is in units of the noise.
-        """
         self.forgetting = forgetting
         self.warm_up = warm_up
         self.frame_rate = frame_rate
@@ -147,13 +142,11 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         first. `time` is when it is shown, in seconds, by default ``1 / frame_rate`` after the previous one. Raises
         ParameterError for another kind or shape, and for a time that is not later.
         """
-        for _ in self._take(frame, time):
+        for _ in self._take(TimedFrame(frame, math.nan), time):
             pass
         return self
 
-    def follow(
-        self, frames: Iterable[FrameArray], *, time: Callable[[], float] | None = None
-    ) -> Generator[Separated, None, None]:
+    def follow(self, frames: Iterable[Any]) -> Generator[Separated, None, None]:
         """Mask frames as they come, and learn from them.
 
         Nothing is yielded during the warm-up; at its end all frames of the warm-up are.
@@ -161,9 +154,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray
-            Frames as :meth:`partial_fit` takes them.
-        time : callable, optional
-            Returns when the latest frame is shown, for example ``lambda: reader.time``.
+            Frames as :meth:`partial_fit` takes them, or with their times, as :meth:`.VideoReader.timed` yields them.
 
         Yields
         ------
@@ -176,8 +167,10 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             If a parameter is out of its range, a frame is of another kind or shape, or a time is not later than the one
             before.
         """
-        for frame in as_frames(frames, getattr(self, "frame_shape_", None)):
-            yield from self._take(frame, None if time is None else time())
+        if not getattr(self, "bits_", 0):
+            frames, self.bits_ = known_bits(frames)
+        for frame in timed_frames(frames, getattr(self, "frame_shape_", None), self.bits_):
+            yield from self._take(frame, None if math.isnan(frame.time) else frame.time)
         if getattr(self, "_held", None):  # the frames ended during the warm-up, in which they are only held
             yield from self._end_warm_up()
 
@@ -219,6 +212,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
+        self.bits_ = getattr(self, "bits_", 0)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -234,6 +228,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         """Check what was read from a file: a model that has seen frames needs the latest one, `_before`."""
         self._check_parameters()
         check_frame_shape(self.frame_shape_)
+        check_bits(self.bits_)
         enlargement_of(self._noise, self.frame_shape_)  # raises if it is not a whole number
         shape, channels = self._noise.shape, self.frame_shape_[2:]
         for name in ("_noise", "_support", "_alternative_support"):
@@ -255,25 +250,25 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if self._registration is not None:  # what frames are registered to, because the camera shakes
             check_type(self._registration, "_registration", Registration).check("_registration", self.frame_shape_)
 
-    def _take(self, frame: NDArray[Any], time: float | None) -> Generator[Separated, None, None]:
-        """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all.
-
-        It ends after `warm_up` seconds, or earlier if the frames are too many or take too much memory. During it frames
-        are only held, in `_held` with the seconds since the frame before. `time` is as for `partial_fit`.
-        """
+    def _take(self, timed: TimedFrame, time: float | None) -> Generator[Separated, None, None]:
+        """Separate and learn a frame, and yield the result; the last frame of the warm-up yields those of all."""
         self._check_parameters()  # each time, because they may have been set since
         if not hasattr(self, "n_frames_seen_"):
             self.n_frames_seen_, self.time_ = 0, -math.inf
-            self._held: list[tuple[FrameArray, float]] = []
-        # copied, because a caller may use one buffer for all frames
-        (frame,) = (one.copy() for one in as_frames([frame], getattr(self, "frame_shape_", None)))
+            # of the warm-up, which ends early if frames are too many or too large; and the seconds since the one before
+            self._held: list[tuple[TimedFrame, float]] = []
+        if not getattr(self, "bits_", 0):
+            _, self.bits_ = known_bits([timed])
+        (timed,) = timed_frames([timed], getattr(self, "frame_shape_", None), self.bits_)
+        frame = timed.picture.copy()  # because a caller may use one buffer for all frames
         seconds = self._advance(time)
+        timed = timed._replace(picture=frame)
         if hasattr(self, "_scene"):
-            yield self._track(self.n_frames_seen_ - 1, frame, seconds)
+            yield self._track(self.n_frames_seen_ - 1, timed, seconds)
             return
         online = tuning.TUNING.online
         self.frame_shape_ = frame.shape
-        self._held.append((frame, seconds))
+        self._held.append((timed, seconds))
         self.background_, self.mask_ = frame, np.zeros(frame.shape[:2], np.uint8)
         held = len(self._held)
         enough = sum(seconds for _, seconds in self._held) >= self.warm_up - 1e-9
@@ -298,10 +293,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     def _end_warm_up(self) -> Generator[Separated, None, None]:
         """Learn the scene from the frames of the warm-up, then track these frames and yield the results."""
-        # `_held` has each of these frames with the seconds since the frame before it.
         sample = FrameSample(tuning.TUNING.online.held_frames)
         for frame, _ in self._held:
-            sample.add(frame)
+            sample.add(frame.picture)
         with one_blas_thread():
             learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
@@ -311,8 +305,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         support = np.zeros(len(scene), np.float32)
         times = enlargement_of(learnt.noise_scale, self.frame_shape_)
         for seen in sample.taken()[0]:  # the frames, without their positions
-            frame = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
-            explained = (np.abs(frame - scene) < near).all(axis=1)
+            large = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
+            explained = (np.abs(large - scene) < near).all(axis=1)
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         shape = learnt.noise_scale.shape
         self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
@@ -322,10 +316,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         for index, (frame, seconds) in enumerate(held, first):
             yield self._track(index, frame, seconds)
 
-    def _track(self, index: int, frame: FrameArray, seconds: float) -> Separated:
+    def _track(self, index: int, timed: TimedFrame, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
-        # `_registration` measures the shift of a frame against the scene, and is None if the camera does not shake.
-        # `index` is the frame's number, and `seconds` the time since the frame before.
+        frame, time, is_doubtful = timed
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
@@ -333,17 +326,10 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             self._track_registered(index, shifted(frame, (right, down)), seconds)
             self.background_ = shifted(self.background_, (-right, -down))
             self.mask_ = shifted(self.mask_, (-right, -down), mask=True)
-        return Separated(index, frame, self.background_, self.mask_)
+        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful)
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
-        """Set background and mask of a registered frame; then update the scene and its alternative in place.
-
-        `_scene` and `_alternative`, the one other value of each pixel, are (height, width, channels), `_support` and
-        `_alternative_support` their weights, and `_noise` the standard deviations, all three (height, width); all are
-        of the frame as it is enlarged, if it is small. `_chosen` are flat indices of some thousand pixels. `seconds` is
-        the time since the frame before.
-        """
-        # change, moved (height, width): difference from the previous frame, and its mean over 5 by 5 pixels
+        """Set background and mask of a registered frame; then update the scene and its alternative in place."""
         online, noise = tuning.TUNING.online, tuning.TUNING.noise
         times = enlargement_of(self._noise, self.frame_shape_)
         frame = enlarged(frame, times)
@@ -371,14 +357,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._before = frame
 
     def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
-        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels that it explains.
-
-        Of the previous gain, 1 and the median ratio, the candidate that explains most pixels is refined, so that a
-        large object does not pass for a change of illumination. They are compared at the pixels `_chosen` (flat
-        indices): the frame with `_scene`, within twice `_noise`.
-        """
-        # At the chosen pixels: x values of the frame, b of the scene (n_chosen, channels); near (n_chosen, 1) the
-        # difference below which a value counts as explained.
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
         chosen = self._chosen
         x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(self._noise.size, -1)[chosen]
@@ -404,13 +383,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         return max(best, 1e-3), float(votes.all(axis=1).mean())
 
     def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
-        """Forget the past if most of the picture is still and has been unexplained for long enough.
-
-        `moved` (height, width) is the smoothed change from the previous frame, `explained` the share of pixels that the
-        scene explains. Forgetting scales down weights, so that new values replace the scene soon. `_support` and
-        `_alternative_support` are the weights of scene and alternative, `_unexplained` counts the seconds for which
-        this has lasted, and `_chosen` are the pixels that are looked at.
-        """
+        """Forget the past if most of the picture is still and has been unexplained for long enough."""
         online = tuning.TUNING.online
         still = float((moved.reshape(-1)[self._chosen] < tuning.TUNING.noise.floor).mean())
         other = 1 - explained > online.new_share and still > online.still_share

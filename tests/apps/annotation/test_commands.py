@@ -3,8 +3,6 @@
 import contextlib
 import csv
 import json
-import os
-import resource
 import shutil
 
 import cv2
@@ -13,7 +11,7 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.annotation import load, train
-from visionnmf.apps.annotation.image_words import images_with_words, read_words
+from visionnmf.apps.annotation.images import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
 
@@ -50,7 +48,7 @@ def test_words_and_reasons(model, sea, tmp_path):
     result = run_command("annotate", "predict", model, sea, "--top", 2, "--json", "--csv", table, "--sidecars")
     assert result.exit_code == 0
     (image,) = json.loads(result.stdout)["images"]
-    assert image["input"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
+    assert image["image"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
     reasons = next(word["because"] for word in image["words"] if word["word"] == "Meer")
     assert len(reasons) == 3 and all(int(reason.rpartition("/")[2].removesuffix(".png")) % 3 == 0 for reason in reasons)
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
@@ -240,13 +238,7 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
     write_sidecar(foreign, ["Sterne"])
     of_another(foreign)
     before = foreign.read_bytes()
-    descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors + 20, limits[1]))
-    try:
-        result = run_command("annotate", "predict", model, folder, "--sidecars", "--json")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    result = run_command("annotate", "predict", model, folder, "--sidecars", "--json")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)
     assert len(document["outputs"]) == 29 and "another program's sidecar" in document["skipped"][0]
@@ -297,7 +289,7 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     ours, often = document["table"]
-    assert document["data"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
+    assert document["heading"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
     assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
     assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from visionnmf import NMF, OnlineNMF
@@ -187,11 +186,6 @@ def test_data_are_checked(rng):
         ImageAnnotator().annotate(X)
     with pytest.raises(ParameterError, match="X must have 50 features"):
         ImageAnnotator(n_components=3).fit(X, Y).annotate(X[:, :9])
-
-
-def test_it_is_an_estimator():
-    model = ImageAnnotator("jec", n_components=7)
-    assert clone(model).get_params() == model.get_params()
 
 
 def test_jec_has_the_distances_of_its_authors(rng, tmp_path):

@@ -178,15 +178,6 @@ def test_the_distance_that_tells_words_apart_gets_the_weight(rng):
     assert w[1] > 3 and w[1] > 5 * w[0]
 
 
-def test_sigmoids_are_logistic_regressions_where_there_is_much(rng):
-    shares = rng.random((20_000, 1))
-    truth = rng.random((20_000, 1)) < 1 / (1 + np.exp(-(6 * np.sqrt(shares) - 4)))
-    found = fit_sigmoids([np.sqrt(shares)], truth, truth.mean(0))
-    expected = LogisticRegression(C=1e6).fit(np.sqrt(shares), truth[:, 0])
-    assert found.slope[0, 0] == pytest.approx(expected.coef_[0, 0], rel=0.01)
-    assert found.offset[0] == pytest.approx(expected.intercept_[0], rel=0.01)
-
-
 def test_sigmoids_of_two_terms_are_logistic_regressions_too(rng):
     terms = rng.random((2, 20_000, 2))
     truth = rng.random((20_000, 2)) < 1 / (1 + np.exp(-(4 * terms[0] + [2, 1] * terms[1] - 4)))

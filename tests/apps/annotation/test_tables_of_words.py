@@ -2,7 +2,7 @@
 
 import pytest
 
-from visionnmf.apps.annotation.image_words import images_with_words, read_words
+from visionnmf.apps.annotation.images import images_with_words, read_words
 from visionnmf.exceptions import UnreadableError
 
 EXPECTED = {"1.jpeg": ["city", "blue mountain", "sky"], "2, new.jpeg": ["sea"]}

@@ -40,7 +40,7 @@ def test_half_a_file_on_standard_input_is_reported(cut, tmp_path, live):
         piped.stdout.close()
         piped.wait()
     assert ended.returncode == 0, ended.stderr
-    report = json.loads(ended.stdout.splitlines()[-1]) if live else json.loads(ended.stdout)["videos"][0]
+    report = json.loads(ended.stdout.splitlines()[-1]) if live else json.loads(ended.stdout)
     if live:
         assert "of 4.00 declared seconds" in report["notes"][-1]
     else:
@@ -99,7 +99,7 @@ def test_sound_that_is_dropped_is_told_of_what_comes_but_once(tmp_path):
     command = [sys.executable, "-m", "visionnmf.apps.cli", "background", "-", "--json", "--out", str(tmp_path / "out")]
     with open(source, "rb") as file:
         ended = subprocess.run(command, stdin=file, capture_output=True, check=True)
-    notes = json.loads(ended.stdout)["videos"][0]["notes"]
+    notes = json.loads(ended.stdout)["notes"]
     assert notes.count("the sound of the video is not in the results") == 1
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 import cv2
 import numpy as np
 import pytest
-from background_settings import tuned
+from background_settings import f_measure, masks_of, tuned
 from model_files import rewrite
 from scipy import ndimage
 
@@ -20,15 +20,6 @@ from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
-
-
-def f_measure(masks, truth):
-    found = np.asarray(masks) > 0
-    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
-
-
-def masks_of(model, frames):
-    return np.stack([part.mask for part in model.apply(frames)])
 
 
 def without(monkeypatch, part):

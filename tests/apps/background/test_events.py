@@ -9,7 +9,9 @@ from background_settings import follow, separate
 from clips import encode
 from helpers import run_command
 
+from visionnmf.apps.background import Separated
 from visionnmf.apps.background.event_tables import EventFinder, find_boxes
+from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import time_code
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.exceptions import OutputExistsError, ParameterError
@@ -44,7 +46,8 @@ def found(active, times, **settings):
         mask = np.zeros((HEIGHT, WIDTH), np.uint8)
         if index in active:
             mask[10:20, index : index + 5 + index % 3] = 255
-        events += finder.add(time, np.full((HEIGHT, WIDTH, 3), index, np.uint8), mask, find_boxes(mask, 0))
+        frame = np.full((HEIGHT, WIDTH, 3), index, np.uint8)
+        events += finder.add(Separated(index, frame, frame, mask, time), find_boxes(mask, 0))
     return events + finder.end()
 
 
@@ -84,6 +87,68 @@ def test_without_padding_every_stop_ends_an_event():
     assert [(round(10 * event.first), round(10 * event.last)) for event in events] == [(5, 14), (16, 29), (40, 47)]
     jittered = [i / 10 + 0.04 * (i % 2) for i in range(50)]
     assert len(found(range(5, 45), jittered, padding=0.0)) == 1
+
+
+def spans_at(active, times, finder=EventFinder, doubtful=(), **settings):
+    """Start and end of the events of a clip in which a part moves at the frames `active`."""
+    found, events = finder(EventSettings(**settings), times[1] - times[0]), []
+    for index, time in enumerate(times):
+        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+        if index in active:
+            mask[10:20, 20:40] = 255
+        frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+        part = Separated(index, frame, frame, mask, time, index in doubtful)
+        events += found.add(part, find_boxes(mask, 0))
+    return [(event.start, event.end) for event in events + found.end()]
+
+
+BOTH = pytest.mark.parametrize("finder", [EventFinder, ObjectFinder])
+PAUSE = [*np.arange(150) / 25, *(606 + np.arange(50) / 25)]  # ten minutes
+
+
+@BOTH
+def test_a_pause_lengthens_no_frame(finder):
+    for frame in (50, 149, 150, 199):
+        assert spans_at({frame}, PAUSE, finder) == []
+    events = spans_at({*range(15), *range(110, 125)}, PAUSE, finder)
+    np.testing.assert_allclose(events, [(0, 1.6), (3.4, 6.0)])
+    two = spans_at({*range(130, 150), *range(150, 170)}, PAUSE, finder)
+    np.testing.assert_allclose(two, [(4.2, 7.0), (605.0, 607.8)])
+
+
+@BOTH
+@pytest.mark.parametrize("step", [1e-3, 0.04, 2.0, 120.0, 86_400.0])
+def test_any_even_spacing_is_one_event(finder, step):
+    times = np.arange(40) * step
+    (event,) = spans_at(range(10, 30), times, finder, min_length=0, padding=0)
+    np.testing.assert_allclose(event, (10 * step, 30 * step))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.arange(60) / 25 * 1.001,
+        np.arange(60) / 25 + np.random.default_rng(0).uniform(0, 0.008, 60),
+        np.append(np.arange(30) / 50, 0.6 + np.arange(30) / 25),
+        np.append(np.arange(30) / 25, 1.2 + np.arange(30) / 2.5),
+        np.append(np.arange(30) / 25, 1.2 + np.arange(30) * 0.9),
+        np.cumsum([0.04, 0.08] * 30),
+        np.cumsum([0.04, 0.9] * 30),
+    ],
+)
+def test_any_legitimate_spacing_is_one_event(finder, times):
+    (event,) = spans_at(range(60), times, finder, padding=0)
+    assert event[0] == times[0] and event[1] >= times[-1]
+
+
+@BOTH
+def test_no_event_begins_in_doubtful_frames(finder):
+    times = np.arange(100) / 25
+    assert spans_at(range(30, 60), times, finder, range(30, 60)) == []
+    for doubtful in (range(30, 45), range(45, 60)):
+        ((start, end),) = spans_at(range(30, 60), times, finder, doubtful, padding=0)
+        assert (round(25 * start), round(25 * end)) == (30 if doubtful[0] == 45 else 45, 60)
 
 
 @pytest.mark.slow
@@ -163,7 +228,7 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
     )
     assert [int(event["frames"]) for event in events] == [10, 12]
     assert json.loads(json.dumps(report.as_dict()))["events"][1]["thumbnail"] == "yard_event_002.png"
-    assert "  events: 2\n    1: 00:00:00.500 to " in report.summary()
+    assert "  events: 2\n    1: 00:00:00.500 to " in str(report)
     assert {"yard_events.csv", "yard_events.png", "yard_event_001.png", "yard_event_002.png", "yard_frames.csv"} <= {
         path.split("/")[-1] for path in report.outputs
     }
@@ -176,7 +241,7 @@ def test_json_lines_and_a_clip_without_events(clip, tmp_path):
     report = separate(clip, out=tmp_path, max_frames=8, events="scene", frame_table="jsonl", videos=False)
     rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
     assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
-    assert report.events == [] and "  events: 0" in report.summary()
+    assert report.events == [] and "  events: 0" in str(report)
     assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
     assert not (tmp_path / "yard_events.png").exists()
     with pytest.raises(OutputExistsError):
@@ -217,6 +282,6 @@ def test_the_command(clip, tmp_path):
     result = run_command(
         "background", clip, "--events", "--min-event", 1.1, "--min-area", 0.01, "--json", "--out", tmp_path
     )
-    (entry,) = json.loads(result.stdout)["videos"]
+    entry = json.loads(result.stdout)
     assert [event["frames"] for event in entry["events"]] == [12]
     assert run_command("background", clip, "--out", tmp_path / "b", "--frame-table", "xml").exit_code == 2

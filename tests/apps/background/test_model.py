@@ -6,7 +6,7 @@ import itertools
 import cv2
 import numpy as np
 import pytest
-from background_settings import tuned
+from background_settings import f_measure, masks_of, tuned
 from scipy import ndimage
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -17,15 +17,6 @@ from visionnmf.apps.background.model.mask import foreground_mask, median_mask, w
 from visionnmf.apps.background.tuning import TUNING
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
-
-
-def f_measure(masks, truth):
-    found = np.asarray(masks) > 0
-    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
-
-
-def masks_of(model, frames):
-    return np.stack([part.mask for part in model.apply(frames)])
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -10,7 +11,7 @@ import pytest
 from background_settings import follow, separate
 from helpers import data_file, run_command
 
-from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.background import BackgroundModel, Separated
 from visionnmf.apps.background.event_tables import EventFinder, find_boxes
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.settings import EventSettings
@@ -31,7 +32,7 @@ def events_of(n_frames, *objects, finder=ObjectFinder, **settings):
             for x, y, width, height in places(index):
                 frame[y : y + height, max(0, x) : x + width] = colour
                 mask[y : y + height, max(0, x) : x + width] = 255
-        events += found.add(index / RATE, frame, mask, find_boxes(mask, 0.0005))
+        events += found.add(Separated(index, frame, frame, mask, index / RATE), find_boxes(mask, 0.0005))
     return events + found.end()
 
 
@@ -125,7 +126,7 @@ def test_a_frame_of_specks_is_bounded():
     mask[::2, ::2] = 255
     finder, frame = ObjectFinder(EventSettings(min_area=0.0), 0.1), np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     for index in range(3):
-        assert finder.add(index / 10, frame, mask, find_boxes(mask, 0)) == []
+        assert finder.add(Separated(index, frame, frame, mask, index / 10), find_boxes(mask, 0)) == []
     assert len(finder.end()) == 0
 
 
@@ -169,7 +170,7 @@ def test_the_command_takes_a_word_after_events_or_none(clip, tmp_path):
     def n_events(*words):
         result = run_command("background", *words, "--out", tmp_path, "--force", "--json", "--padding", 0.5)
         assert result.exit_code == 0, result.output
-        return len(json.loads(result.stdout)["videos"][0]["events"])
+        return len(json.loads(result.stdout)["events"])
 
     assert n_events("--events", "objects", clip) == n_events(clip, "--events=objects") == 2
     assert n_events("--events", clip) == n_events(clip, "--events") == n_events(clip, "--events", "scene") == 1
@@ -186,8 +187,7 @@ def test_two_people_in_a_hall_are_two_events(monkeypatch):
     frames = load_clip("sbi_hallandmonitor").frames
     finder, events = ObjectFinder(EventSettings(), 1 / 25), []
     for part in BackgroundModel().fit(frames).apply(frames):
-        boxes = find_boxes(part.mask, 0.0005)
-        events += finder.add(part.index / 25, part.frame, part.mask, boxes)
+        events += finder.add(replace(part, time=part.index / 25), find_boxes(part.mask, 0.0005))
     large = [event for event in events + finder.end() if event.peak_area > 0.02]
     # one comes from the left and leaves through a door, the other comes through a door and leaves to the right
     ends = [(event.first * 25, event.last * 25) for event in large]

@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
+from background_settings import f_measure
 from model_files import rewrite
 from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError, UnreadableError
-
-
-def f_measure(masks, truth):
-    found = np.asarray(masks) > 0
-    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
 
 
 def followed(model, frames):

@@ -15,7 +15,7 @@ from pycocotools.coco import COCO
 from typer.testing import CliRunner
 
 from visionnmf.apps.background import Separated
-from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, VideoEncoders, VideoFormat, captioned, tinted
+from visionnmf.apps.background.results import CAPTION_HEIGHT, TINT, VideoFormat, captioned, encoded_videos, tinted
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError
@@ -149,9 +149,9 @@ def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
             patch.setattr(VideoWriter, "write", write)
             patch.setattr(Future, "result", result)
             paths = {"background": tmp_path / name}
-            with VideoEncoders(paths, VideoFormat(width, height, Fraction(5), False), force=False) as encoders:
+            with encoded_videos(paths, VideoFormat(width, height, Fraction(5), False), force=False) as encode:
                 for number in range(8):
-                    encoders.write(part, number / 5)
+                    encode(part)
                     taken.append(number)
         return waited[0]
 

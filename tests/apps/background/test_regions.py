@@ -113,15 +113,6 @@ def test_a_part_of_the_video(clip, tmp_path):
             separate(source, out=tmp_path / "x", start=2, end=1)
 
 
-def test_the_reader_delivers_a_part(clip):
-    everything = list(VideoReader(clip))
-    reader = VideoReader(clip, start=0.95, end=2.0, every=3)
-    np.testing.assert_array_equal(list(reader), everything[10:20:3])
-    assert reader.time == pytest.approx(1.9) and reader.problem is None
-    with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at 3.900 s; got 4"):
-        list(VideoReader(clip, start=4))
-
-
 def test_a_threshold(clip, tmp_path):
     shares = [
         separate(clip, out=tmp_path, threshold=x, videos=False, force=True).masks.foreground_share

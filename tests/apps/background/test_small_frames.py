@@ -2,22 +2,13 @@
 
 import numpy as np
 import pytest
-from background_settings import tuned
+from background_settings import f_measure, masks_of, tuned
 from model_files import rewrite
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import enlarged, enlargement, reduced, reduced_mask
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
-
-
-def f_measure(masks, truth):
-    found = np.asarray(masks) > 0
-    return 2 * (found & truth).sum() / (found.sum() + truth.sum())
-
-
-def masks_of(model, frames):
-    return np.stack([part.mask for part in model.apply(frames)])
 
 
 @pytest.mark.parametrize(

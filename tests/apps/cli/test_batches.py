@@ -1,19 +1,15 @@
 """Batches: folders, names that clash, several processes, how much is said; and what is known before numerics load."""
 
-import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from helpers import run_command as run
+from helpers import json_lines, run_command as run
 from PIL import Image
-from rich.console import Console
 
 from visionnmf.apps.cli import console
-from visionnmf.apps.cli.work import Work
 from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.chunks import open_chunks
@@ -55,12 +51,6 @@ def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):
     assert labels(tmp_path / "two") == ["photo.bmp/photo_labels.png", "photo.png/photo_labels.png"]
 
 
-def test_two_folders_with_files_of_one_name_do_not_mix(tmp_path):
-    paint(tmp_path, "a/x.png", "b/x.png", "b/y.png")
-    assert run("segment", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "out").exit_code == 0
-    assert labels(tmp_path / "out") == ["a/x_labels.png", "b/x_labels.png", "y_labels.png"]
-
-
 @pytest.mark.long
 def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 1e6)  # no lines about progress where the machine is slow
@@ -69,18 +59,11 @@ def test_several_processes_give_the_same_and_go_on_after_a_failure(tmp_path, mon
     one = run("segment", tmp_path / "in", "-o", tmp_path / "one", "--json")
     two = run("segment", tmp_path / "in", "-o", tmp_path / "two", "--json", "--jobs", 2)
     assert one.exit_code == two.exit_code == 1 and one.stderr == two.stderr
-    first, second = (json.loads(found.stdout)["images"] for found in (one, two))
-    assert [entry["input"] for entry in first] == [entry["input"] for entry in second]
-    assert [entry.get("segments") for entry in first] == [entry.get("segments") for entry in second]
+    first, second = (json_lines(found) for found in (one, two))
+    assert [entry["inputs"][0] for entry in first] == [entry["inputs"][0] for entry in second]
+    assert [entry.get("sizes") for entry in first] == [entry.get("sizes") for entry in second]
     for name in labels(tmp_path / "one"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_the_document_keeps_the_order_of_the_inputs(tmp_path):
-    paint(tmp_path, "a.png", "z.png")
-    names = [str(tmp_path / name) for name in ("a.png", "none.png", "z.png")]
-    found = run("segment", *names, "--json", "-o", tmp_path / "out")
-    assert [entry["input"] for entry in json.loads(found.stdout)["images"]] == names
 
 
 def test_quiet_says_what_failed_alone(tmp_path):
@@ -97,34 +80,71 @@ def test_existing_results_are_skipped_and_not_failed(tmp_path):
     run("segment", tmp_path / "in", "-o", tmp_path / "out")
     paint(tmp_path / "in", "b.png")
     again = run("segment", tmp_path / "in", "-o", tmp_path / "out")
-    first, last = again.stderr.splitlines()
     assert again.exit_code == 0 and "b.png" in again.stdout
-    assert f"{tmp_path / 'in' / 'a.png'}: skipped; " in first and first.endswith("a_labels.png: exists already")
-    assert "1 of 2 images skipped" in last and "--force replaces these" in last
+    assert "1 of 2 images skipped" in again.stderr and "--force replaces these" in again.stderr
     none = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--jobs", 2, "--json")
-    document = json.loads(none.stdout)
-    assert none.exit_code == 0 and document["failed"] == 0 and "--force replaces these" in none.stderr
-    assert all("exists already" in entry["skipped"][0] for entry in document["images"])
+    assert none.exit_code == 0 and "--force replaces these" in none.stderr
+    assert [(entry["state"], "exists already" in entry["notes"][0]) for entry in json_lines(none)] == [
+        ("exists", True)
+    ] * 2
     failed = run("segment", tmp_path / "in", tmp_path / "none.png", "-o", tmp_path / "out")
     assert failed.exit_code == 1 and "1 of 3 images failed" in failed.stderr
     wanted = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing")
-    assert wanted.exit_code == 0 and wanted.stderr.count("skipped; ") == 2 and "--force" not in wanted.stderr
+    assert wanted.exit_code == 0 and wanted.stderr.count("\n") == 1 and "--force" not in wanted.stderr
     assert run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing", "-q").stderr == ""
+
+
+@pytest.mark.parametrize("options", [["--segments", 3], ["--formats", "csv"], ["--scale", 0.5], ["--cutouts"]])
+def test_results_with_other_settings_are_out_of_date(options, tmp_path):
+    paint(tmp_path, "a.png")
+    command = ("segment", tmp_path / "a.png", "-o", tmp_path / "out")
+    assert run(*command).exit_code == 0
+    for more in ([], ["--skip-existing"], ["--json"]):
+        other = run(*command, *options, *more)
+        assert other.exit_code == 2 and "was not made from this input with these settings; give --force" in other.stderr
+    assert run(*command, *options, "--force").exit_code == 0
+    assert run(*command, *options).exit_code == 0 and run(*command).exit_code == 2
+
+
+def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
+    paint(tmp_path, "a.png", "a.bmp")
+    assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 0
+    other = run("segment", tmp_path / "a.bmp", "-o", tmp_path / "out")
+    assert other.exit_code == 2 and "a_labels.png: was not made from this input" in other.stderr
+    paint(tmp_path, "a.png", seed=1)  # another picture of the same name
+    assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["segment", "a.png", "--memberships"], "--memberships needs --method nmf"),
+        (["segment", "a.png", "--force", "--skip-existing"], "--skip-existing and --force exclude each other"),
+        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures"),
+        (["masquerade", "train", "a.log", "--model", "m.npz", "--loss", "manhattan"], "--loss needs --method nmf"),
+        (["masquerade", "score", "m.npz", "a.log", "--keep", "--no-update"], "--keep and --no-update exclude"),
+        (["annotate", "train", "in", "--model", "m.npz", "--metric", "manhattan"], "--metric needs --method jec"),
+        (
+            ["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"],
+            "--ranks and --coder none",
+        ),
+        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv or --sidecars"),
+        (["features", "in", "--out", "f.npz", "--use", "e.npz", "--kind", "lab"], "--kind and --use exclude"),
+        (["features", "in", "--out", "f.npz", "--verbatim"], "--verbatim needs an --out that ends in .csv"),
+        (["evaluate", "masquerade", "a.log", "--force"], "--out must be given with force"),
+        (["reproduce", "--list", "--quick"], "--quick and --list exclude each other"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arguments, message):
+    found = run(*arguments)
+    assert found.exit_code == 2 and message in " ".join(found.stderr.split())
 
 
 def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
     paint(tmp_path, "a.png", "b.png")
-    shown = []
-
-    @contextmanager
-    def status(_, text):
-        shown.append(text)
-        yield
-
-    monkeypatch.setattr(console, "on_terminal", lambda: True)
-    monkeypatch.setattr(Console, "status", status)
-    run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
-    assert shown == [f"{tmp_path / 'a.png'} (1/2)", f"{tmp_path / 'b.png'} (2/2)"]
+    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    done = run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
+    assert "images: done 1 of 2" in done.stderr and done.stdout.count("\n") == 2  # a line for each, without its files
 
 
 NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
@@ -201,15 +221,20 @@ def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch
             read("x://y")
 
 
-def test_shells_complete_commands_and_options():
-    environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", COMP_WORDS="visionnmf seg", COMP_CWORD="1")
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("seg", "segment"), ("segment --method n", "nmf"), ("faces train --missing sa", "saturated")],
+)
+def test_shells_complete_commands_and_values(typed, completed):
+    words = {"COMP_WORDS": f"visionnmf {typed}", "COMP_CWORD": str(len(typed.split()))}
+    environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", **words)
     command = [
         sys.executable,
         "-c",
         "import sys; sys.argv[0] = 'visionnmf'\nfrom visionnmf.apps.cli import main; main()",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.stdout.split() == ["segment"]
+    assert done.stdout.split() == [completed]
 
 
 @pytest.mark.parametrize("suffix", ["avif", "heic"])
@@ -225,11 +250,6 @@ def test_pictures_of_telephones(suffix, tmp_path):
         Image.fromarray(image).save(path, quality=95)
     found = read_image(path)
     assert found.shape == image.shape and np.abs(found.astype(int) - image).mean() < 6
-
-
-def test_work_is_imported_when_it_is_called():
-    work = Work("json", "dumps", {"indent": 1})
-    assert work({"a": 1}) == json.dumps({"a": 1}, indent=1)
 
 
 def test_what_is_missing_for_pictures_of_telephones_is_named(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from visionnmf.apps.cli import console, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.input_paths import Input
 from visionnmf.apps.cli.run import error_line, running
+from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,19 +27,6 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture(autouse=True)
 def usual_verbosity(monkeypatch):
     monkeypatch.setattr(console, "_verbosity", console.Verbosity())  # another test may have left --verbose
-
-
-class Found:
-    """A report."""
-
-    def __init__(self, *skipped):
-        self.skipped = list(skipped)
-
-    def as_dict(self):
-        return {"skipped": self.skipped}
-
-    def summary(self):
-        return "found"
 
 
 def code(work, **options):
@@ -55,8 +43,8 @@ def raising(error):
 
 
 def test_the_exit_code_of_one_report():
-    assert code(lambda run: run.report(Found())) == 0
-    assert code(lambda run: run.report(Found("a: empty"))) == 1
+    assert code(lambda run: run.show(Report())) == 0
+    assert code(lambda run: run.show(Report(skipped=["a: empty"]))) == 1
     assert code(raising(UnreadableError("a: empty"))) == 2
     assert code(raising(ParameterError("n_components must be 1; got 2"))) == 2
     assert code(raising(OSError("disk full"))) == code(raising(MemoryError())) == 2
@@ -64,7 +52,7 @@ def test_the_exit_code_of_one_report():
     assert code(raising(KeyboardInterrupt())) == 130
 
 
-def test_the_exit_code_of_a_batch(capsys):
+def test_the_exit_code_of_several_inputs(capsys):
     def process(name):
         if name == "ours":
             raise ZeroDivisionError
@@ -72,29 +60,24 @@ def test_the_exit_code_of_a_batch(capsys):
             raise KeyboardInterrupt
         if name != "good":
             raise UnreadableError(f"{name}: empty")
-        return Found()
+        return Report(inputs=[name])
 
-    def batch(*names):
-        return code(lambda run: run.batch("things", [Input(name) for name in names], process), as_json=True)
+    def each(*names):
+        return code(lambda run: run.show_all(run.each(list(map(Input, names)), process)), as_json=True)
 
-    assert batch("good") == 0
-    assert batch("good", "bad") == batch("bad", "good") == 1
-    assert batch("bad", "worse") == 2
-    assert batch("bad", "ours") == batch("ours") == 1
+    assert each("good") == 0
+    assert each("good", "bad") == each("bad", "good") == 1
+    assert each("bad", "worse") == 2
+    assert each("bad", "ours") == each("ours") == 1
     capsys.readouterr()
-    assert batch("good", "stop", "bad") == 130
+    assert each("good", "stop", "bad") == 130
     printed = capsys.readouterr()
     assert printed.err == "visionnmf: interrupted during stop; nothing was written for it\n"
-    assert json.loads(printed.out) | {"visionnmf": ""} == {
-        "visionnmf": "",
-        "things": [{"skipped": [], "warnings": []}],
-        "failed": 0,
-    }
+    assert json.loads(printed.out) == Report(inputs=["good"]).as_dict()
 
 
 def test_the_exit_code_of_a_stream():
-    assert code(lambda run: [run.row(Found()), run.row(Found())]) == 0
-    assert code(lambda run: [run.row(Found()), run.fail("a: empty")]) == 1
+    assert code(lambda run: [run.show(Report()), run.fail("a: empty")]) == 1
     assert code(lambda run: run.fail("a: empty")) == 2
     assert code(lambda run: None) == 0  # a log that is followed, and nothing came
 
@@ -125,18 +108,10 @@ def test_an_error_is_one_line_with_the_cure_on_the_command_line():
     assert "a.png: a fault of visionnmf (ZeroDivisionError" in error_line(ZeroDivisionError(), "a.png")
 
 
-def test_names_of_files_cannot_forge_lines_or_steer_the_terminal(capsys):
-    class Named(Found):
-        inputs, outputs = ["photos/a\nall is well\x1b[2J.png"], ["out/a\nall is well\x1b[2J_labels.png"]
-
-        def summary(self):
-            return f"{self.inputs[0]}: 3 segments\nwrote {self.outputs[0]}"
-
-    code(lambda run: run.report(Named()))
+def test_messages_cannot_forge_lines_or_steer_the_terminal(capsys):
     code(lambda run: run.fail("q[\x1b]0;title\x07: empty\nforged"))
     printed = capsys.readouterr()
-    assert printed.out.count("\n") == 2 and printed.err.count("\n") == 1
-    assert "\x1b" not in printed.out + printed.err and "\x07" not in printed.err
+    assert printed.err.count("\n") == 1 and "\x1b" not in printed.err and "\x07" not in printed.err
 
 
 def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):

@@ -115,7 +115,7 @@ def test_a_data_set_is_scored(data, tmp_path):
     assert expected["age"] < 3
     with (tmp_path / "results.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(report.rows)
-    summary = report.summary()
+    summary = str(report)
     assert "godec" in summary and "left out" in summary
 
 

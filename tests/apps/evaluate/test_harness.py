@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from helpers import squares
 
-from visionnmf.apps.evaluate import Comparison, Evaluation, Study, evaluate
+from visionnmf.apps.evaluate import Comparison, Study, evaluate
 from visionnmf.apps.evaluate.harness import averages, chosen_methods
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
 
@@ -37,10 +37,9 @@ def test_the_table_has_a_deviation_where_there_are_several_values():
         {"method": "raw", "rank": None, "error": 0.5, "error_deviation": 0.125, "never": None},
         {"method": "pca", "rank": 10, "error": 2.0, "never": float("nan")},
     ]
-    shown = Evaluation(heading="two methods", table=lines[:1], rows=[]).summary()
-    assert shown.splitlines() == ["two methods", "method       error", "raw     0.5 ± 0.12"]
-    report = evaluate(Study(**{**vars(study()), "lines": lambda rows: lines}))
-    assert report.summary().splitlines() == [  # what is not known has no column
+    report = evaluate(Study(**{**vars(study()), "lines": lambda rows: lines, "heading": "two methods"}))
+    assert report.as_lines() == [  # what is not known has no column
+        "two methods",
         "method  rank       error",
         "raw           0.5 ± 0.12",
         "pca       10           2",
@@ -53,7 +52,7 @@ def test_a_failed_job_is_one_sentence_and_is_tried_again(tmp_path):
     here = Comparison(out=tmp_path)
     found = evaluate(study(most=3), here)
     assert [row["number"] for row in found.rows] == [0, 1, 2, 3]
-    assert len(found.skipped) == 1 and "4 is too much" in found.skipped[0] and "4 is too much" in found.summary()
+    assert len(found.skipped) == 1 and "4 is too much" in found.skipped[0] and "4 is too much" in str(found)
     with (tmp_path / "results.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 4
     whole = evaluate(study(), here)

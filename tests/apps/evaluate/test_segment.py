@@ -9,12 +9,13 @@ import pytest
 from helpers import run_command
 from scipy.io import savemat
 
-from visionnmf.apps.evaluate import Comparison, Evaluation, evaluate, segment as evaluation
+from visionnmf.apps.evaluate import Comparison, evaluate, segment as evaluation
+from visionnmf.apps.report import Report
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError, UnsupportedError
 
 
-def compare(images: Path, truth: Path, *methods: str, boundaries: bool = False, out: Path | None = None) -> Evaluation:
+def compare(images: Path, truth: Path, *methods: str, boundaries: bool = False, out: Path | None = None) -> Report:
     comparison = Comparison(methods=methods or None, out=out)
     return evaluate(evaluation.study(images, truth, comparison, boundaries=boundaries), comparison)
 
@@ -56,7 +57,7 @@ def test_scores_of_the_whole_picture_and_of_ours(folders: tuple[Path, Path], tmp
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {"visionnmf", "visionnmf, default", "whole"}
     assert len(rows) == 2 * (35 + 1 + 1)
-    assert "best scale for all images" in report.summary()
+    assert "best scale for all images" in str(report)
 
 
 @pytest.mark.slow
@@ -73,7 +74,7 @@ def test_boundaries_are_scored_on_request(folders: tuple[Path, Path], tmp_path: 
         row = next(csv.DictReader(file))
     assert 0 < int(row["matched_found"]) <= int(row["all_found"])
     assert 0 < int(row["matched_truth"]) <= int(row["all_truth"])
-    assert "boundary f" in report.summary()
+    assert "boundary f" in str(report)
     with pytest.raises(OutputExistsError):  # rows without the counts of boundaries are of other settings
         compare(*folders, "visionnmf", "whole", out=tmp_path)
 

@@ -8,8 +8,8 @@ from helpers import SHAPE, made_faces, rows
 from scipy.ndimage import gaussian_filter
 from scipy.stats import binomtest
 
-from visionnmf.apps.faces import FaceRecognizer, calibration
-from visionnmf.apps.faces.calibration import LeftOut, calibrated, holds, people_folds, rate_of
+from visionnmf.apps.faces import FaceRecognizer, distances
+from visionnmf.apps.faces.distances import LeftOut, as_noisy, calibrated, people_folds, rate_of
 
 
 def left_out(people, distances, known=0):
@@ -54,18 +54,12 @@ def test_the_rate_is_that_of_other_people(rng):
     assert 0.04 < np.mean(ours) < 0.06 < 0.065 < np.mean(naive)
 
 
-def test_what_images_are_like_is_known_without_rates():
-    """The range of the noise needs images."""
-    found = calibrated(left_out(np.repeat(np.arange(10), 6), np.linspace(0.3, 0.9, 60), 20), 10, 0.05)
-    assert holds(found.noise, np.array([[0.1, 0.1], [0.1, 0.2]])).tolist() == [True, False]
-
-
 def test_rates_of_few_people_are_announced_with_their_uncertainty():
     found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
     assert 0.3 < found.threshold < 0.9
     assert 0 <= found.acceptance.low < 0.02 and 0.3 < found.acceptance.high < 1
     assert found.rejection.low == found.rejection.mean == 0 and found.rejection.high > 0.3  # of three people
-    assert holds(found.noise, np.full((2, 2), 0.1)) is None
+    assert as_noisy(found.noise, np.full((2, 2), 0.1)) is None
 
 
 @pytest.mark.parametrize("n_people", [5, 10, 20, 60])
@@ -128,7 +122,7 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     images, labels = made_faces(rng, 40, 9)
     noisy = np.clip(rows(images) + rng.normal(0, 40, (360, 256)), 0, 255).astype(np.float32)
     known, trained = np.repeat(np.arange(40) < 20, 9), np.tile(np.arange(9) < 7, 40)
-    monkeypatch.setattr(calibration, "PEOPLE_FOLDS", 5)
+    monkeypatch.setattr(distances, "PEOPLE_FOLDS", 5)
     recognizer = FaceRecognizer(image_shape=SHAPE, n_components=30, unknown_rate=0.2, random_state=0).fit(
         noisy[known & trained], labels[known & trained]
     )
@@ -147,21 +141,13 @@ def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     """The threshold is about that of all pixels, and the noise is measured as on new images."""
     images, names = made_faces(rng, 6, 6)
     X = rows(np.kron(images, np.ones((2, 2), np.uint8)))
-    shape, found = (32, 32), {}
-    monkeypatch.setattr(calibration, "GRID_PIXELS", 300)
-    for thorough in (True, False):
-        seen = []
-        fitted = FaceRecognizer._fitted_part
-
-        def spy(self, data, *arguments, seen=seen, fitted=fitted):
-            seen.append(data.shape[1])
-            return fitted(self, data, *arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(FaceRecognizer, "_fitted_part", spy)
-            recognizer = FaceRecognizer(image_shape=shape, missing="none", thorough=thorough, random_state=0)
-            found[thorough] = recognizer.fit(X, names)
-        assert set(seen) == {1024 if thorough else 256}
+    shape = (32, 32)
+    monkeypatch.setattr(distances, "GRID_PIXELS", 300)
+    found = {
+        thorough: FaceRecognizer(image_shape=shape, missing="none", thorough=thorough, random_state=0).fit(X, names)
+        for thorough in (True, False)
+    }
+    assert [len(fitted.threshold_pixels_) for fitted in found.values()] == [1024, 256]
     exact, fewer = found.values()
     assert fewer.threshold_ == pytest.approx(exact.threshold_, rel=0.1)
     np.testing.assert_array_equal(fewer.cleaned_, exact.cleaned_)

@@ -51,9 +51,9 @@ def test_codes_to_compare_are_white_and_have_unit_norm(rng):
 def test_objects_are_compared_by_pixels_where_these_group_them_better():
     X, labels = load_digits(return_X_y=True)
     X, labels = X[800:1300], labels[800:1300]
-    found = clustering_accuracy(labels, cluster_faces(X, 10))
-    of_codes = cluster_faces(X, 10, model=NMF(64, nuclear=1.0, max_iter=100, tol=0, random_state=0))
-    assert found > clustering_accuracy(labels, of_codes) + 0.05
+    assert clustering_accuracy(labels, cluster_faces(X, 10)) > 0.75  # by codes 0.6
+    zeros = np.zeros((4, 3), np.float32)
+    assert np.isfinite(whitened_codes(zeros, np.ones((3, 5), np.float32))).all()
 
 
 def test_faces_under_changing_light_are_compared_by_codes(rng):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import rows, run_command as run
+from helpers import json_lines, rows, run_command as run
 from PIL import Image
 
 from visionnmf.apps.cli import console
@@ -15,7 +15,7 @@ from visionnmf.apps.faces import (
     FaceIdentification,
     FaceModel,
     FaceRecognizer,
-    calibration,
+    distances,
     identification,
     identify,
     load,
@@ -38,8 +38,8 @@ def test_train_and_identify(folder, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["components.png", "corrupted.png"]
     image = folder / "person 2" / "3.png"
     found = run("faces", "identify", model, image, tmp_path / "none.png", "--pictures", out, "--json")
-    (first, second) = json.loads(found.stdout)["images"]
-    assert found.exit_code == 1 and first["person"] == "person 2" and "no such file" in second["error"]
+    (second, first) = json_lines(found)
+    assert found.exit_code == 1 and first["identity"]["person"] == "person 2" and "no such file" in second["error"]
     assert (out / "3_corrupted.png").exists()
     again = run("faces", "train", folder, "--model", model)
     assert again.exit_code == 2 and "--force" in again.stderr
@@ -102,16 +102,19 @@ def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
         Image.new("L", (16, 16), 90).save(path)
     command = ("faces", "identify", model[0], *paths, "--pictures", tmp_path / "out")
     assert run(*command).exit_code == 0
-    paths[0].write_text("no picture")  # which would fail if it was read
     again = run(*command)
-    assert again.exit_code == 0 and again.stderr.count("skipped; ") == 2, again.stderr
+    assert again.exit_code == 0 and "2 of 2 images skipped" in again.stderr, again.stderr
+    other = run(*command, "--top", 2)
+    assert other.exit_code == 2 and "was not made from this input with these settings" in other.stderr
+    paths[0].write_text("no picture")  # which would fail if it was read
+    assert run(*command).exit_code == 1
     assert run(*command, "--force").exit_code == 1
 
 
 def test_progress_is_shown_beside_json(model, folder, monkeypatch):
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
     found = run("faces", "identify", model[0], folder / "person 1", "--json")
-    assert ": looking 2 of 6" in found.stderr and len(json.loads(found.stdout)["images"]) == 6
+    assert ": looking 2 of 6" in found.stderr and len(json_lines(found)) == 6
 
 
 def test_many_images_end_with_how_many_are_known(model, folder, tmp_path):
@@ -132,7 +135,7 @@ def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):
     Image.new("RGBA", (16, 16), (90, 80, 70, 120)).save(tmp_path / "glass.png")
     Image.new("L", (16, 16), 90).save(tmp_path / "plain.png")
     result = run("faces", "identify", model[0], tmp_path / "plain.png", tmp_path / "glass.png", "--json")
-    plain, glass = json.loads(result.stdout)["images"]
+    plain, glass = json_lines(result)
     assert plain["warnings"] == [] and len(glass["warnings"]) == 1 and "transparent" in glass["warnings"][0]
     assert result.stderr == f"visionnmf: {glass['warnings'][0]}\n"
 
@@ -173,7 +176,7 @@ def test_what_is_left_out_is_said_once(folder, tmp_path):
 
 
 def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "GRID_PIXELS", 64)
+    monkeypatch.setattr(distances, "GRID_PIXELS", 64)
     fast = run("faces", "train", folder, "--model", tmp_path / "m.npz")
     assert (
         "the threshold was set by 64 of the 256 pixels, because the images have little noise; --thorough uses all"
@@ -308,14 +311,14 @@ def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
 
 def test_the_next_nearest_and_another_threshold(model, folder):
     image = folder / "person 1" / "0.png"
-    (found,) = json.loads(run("faces", "identify", model[0], image, "--top", 3, "--json").stdout)["images"]
-    ranking = found["ranking"]
-    assert len(ranking) == 3 and ranking[0] == {"person": "person 1", "distance": found["distance"]}
-    assert ranking[0]["distance"] < ranking[1]["distance"] <= ranking[2]["distance"]
+    (found,) = json_lines(run("faces", "identify", model[0], image, "--top", 3, "--json"))
+    ranking = found["identity"]["ranking"]
+    assert len(ranking) == 3 and ranking[0] == ["person 1", found["identity"]["distance"]]
+    assert ranking[0][1] < ranking[1][1] <= ranking[2][1]
     text = run("faces", "identify", model[0], image, "--top", 2).stdout
-    assert f"; then {ranking[1]['person']} {ranking[1]['distance']:.3f}" in text
+    assert f"; then {ranking[1][0]} {ranking[1][1]:.3f}" in text
     strict = run("faces", "identify", model[0], image, "--threshold", 0.0001, "--json")
-    assert json.loads(strict.stdout)["images"][0]["person"] is None
+    assert json.loads(strict.stdout)["identity"]["person"] is None
 
 
 def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path, monkeypatch):
@@ -329,15 +332,13 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
     monkeypatch.setattr(reading, "find_faces", lambda image: boxes)
     monkeypatch.setattr(reading, "CROP", 1.0)
     result = run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--all-faces", "--json")
-    (found,) = json.loads(result.stdout)["images"]
-    assert (found["person"], found["box"]) == ("person 2", [0, 16, 16, 16])
-    assert [(other["person"], other["box"]) for other in found["others"]] == [("person 1", [0, 0, 16, 16])]
+    found = json.loads(result.stdout)
+    assert found["identity"]["person"] == "person 2" and found["boxes"] == [[0, 16, 16, 16], [0, 0, 16, 16]]
+    assert [other["person"] for other in found["others"]] == ["person 1"]
     lines = run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--all-faces").stdout.splitlines()
     assert "(row 0, column 16, 16 x 16): person 2" in lines[0] and "column 0, 16 x 16): person 1" in lines[1]
-    (alone,) = json.loads(run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--json").stdout)[
-        "images"
-    ]
-    assert alone["person"] == "person 2" and alone["others"] == []
+    (alone,) = json_lines(run("faces", "identify", tmp_path / "m.npz", tmp_path / "both.png", "--json"))
+    assert alone["identity"]["person"] == "person 2" and alone["others"] == []
     model[1].noise_ = np.zeros((2, 4))
     model[1].false_acceptance_rate_ = 0.05  # rates are announced
     identifier = Identifier(FaceModel(model[1], detect=True), identification=FaceIdentification(all_faces=True))
@@ -368,8 +369,8 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
         "faces", "add", tmp_path / "a.npz", *images, tmp_path / "no.png", "--name", "Di", "--model", tmp_path / "b.npz"
     )
     assert added.exit_code == 1 and "Di: 4 images added, 4 people" in added.stdout and "no.png" in added.stderr
-    (before,), (after,) = (
-        json.loads(run("faces", "identify", tmp_path / name, new / "5.png", "--json").stdout)["images"]
+    before, after = (
+        json.loads(run("faces", "identify", tmp_path / name, new / "5.png", "--json").stdout)["identity"]
         for name in ("a.npz", "b.npz")
     )
     assert before["nearest"] != "Di" and after["nearest"] == "Di" and after["distance"] < before["distance"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from visionnmf.apps.faces.discriminants import SHRINKAGE, Discriminant
+from visionnmf.apps.faces.distances import SHRINKAGE, Discriminant
 
 
 def lit_people(rng, n_people, n_images, n_pixels):

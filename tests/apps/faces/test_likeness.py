@@ -8,7 +8,7 @@ import pytest
 from helpers import SHAPE, made_faces, rows, run_command as run
 from PIL import Image
 
-from visionnmf.apps.faces import FaceModel, FaceRecognizer, identification, likeness, save
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, distances, identification, images as of_images, save
 from visionnmf.datasets import corrupt
 from visionnmf.io import read_image
 
@@ -42,7 +42,7 @@ def test_unlikeness_is_that_of_the_definition(rng):
     drawn = images + rng.normal(0, 20, images.shape)
     flat = images.reshape(3, -1), missing.reshape(3, -1), drawn.reshape(3, -1)
     noise = np.array([0.0, 5.0, 0.0])
-    found, unexplained = likeness.unlikeness(*flat, likeness.cells_of((20, 18)), noise, 255.0)
+    found, unexplained = of_images.unlikeness(*flat, of_images.cells_of((20, 18)), noise, 255.0)
     for i in range(2):
         assert found[i] == pytest.approx(slow_unlikeness(images[i], missing[i], drawn[i], noise[i], 8))
         assert unexplained[i] == pytest.approx(slow_unlikeness(images[i], missing[i], drawn[i], 0, 8))
@@ -50,24 +50,25 @@ def test_unlikeness_is_that_of_the_definition(rng):
 
 
 def test_an_even_picture_is_unlike_unless_the_model_draws_it():
-    even, cells = np.full((2, 256), 90.0), likeness.cells_of((16, 16))
-    found, _ = likeness.unlikeness(
+    even, cells = np.full((2, 256), 90.0), of_images.cells_of((16, 16))
+    found, _ = of_images.unlikeness(
         even, np.zeros(even.shape, bool), even + np.array([[0], [3]]), cells, np.zeros(2), 255.0
     )
     assert found[0] == 0 and found[1] > 10
 
 
-def test_few_images_set_no_limit():
-    assert math.isinf(likeness.limit(np.full(9, 0.5)))
-    assert likeness.limit(np.append(np.full(10, 0.5), np.nan)) == pytest.approx(0.55)
-
-
 def test_people_who_stay_set_the_limit_of_a_name_and_people_who_are_left_out_that_of_a_face():
     unlike, unknown = np.repeat([0.2, 0.4], 10), np.repeat([False, True], 10)
-    assert likeness.limits(unlike, unknown) == pytest.approx((0.22, 0.44))
-    assert likeness.limits(unlike, ~unknown) == pytest.approx((0.44, 0.44))  # a face is never more like than a name
-    assert likeness.limits(unlike[unknown], unknown[unknown]) == pytest.approx((0.44, 0.44))
-    assert likeness.limits(unlike[~unknown], unknown[~unknown]) == pytest.approx((0.22, math.inf))
+
+    def limits(unlike, unknown):
+        found = distances.LeftOut(np.arange(len(unlike)), unknown, *np.full((5, len(unlike)), 0.5))
+        judged = distances.calibrated(found._replace(unlike=unlike, noise=np.zeros((len(unlike), 3))), 20, 0.05)
+        return judged.unlike, judged.faceless
+
+    assert limits(unlike, unknown) == pytest.approx((0.22, 0.44))
+    assert limits(unlike, ~unknown) == pytest.approx((0.44, 0.44))  # a face is never more like than a name
+    assert limits(unlike[unknown], unknown[unknown]) == pytest.approx((0.44, 0.44))
+    assert limits(unlike[~unknown], unknown[~unknown]) == pytest.approx((0.22, math.inf))
 
 
 def test_strangers_are_people_and_added_people_are_known(rng):
@@ -181,16 +182,6 @@ def test_the_commands_say_that_a_picture_is_unlike(model, photographs, folder, t
     assert '"person": null' in again.stdout and '"reason": "unlike"' in again.stdout
 
 
-def test_a_file_keeps_the_limit(model, photographs, tmp_path):
-    from visionnmf.apps.faces import load
-
-    save(FaceModel(model[1]), tmp_path / "copy.npz")
-    again = load(tmp_path / "copy.npz").recognizer
-    assert again.unlike_.tolist() == model[1].unlike_.tolist() and again.faceless_ == model[1].faceless_
-    first, second = (r.identify(rows(photographs)) for r in (model[1], again))
-    assert [one.reason for one in first] == [one.reason for one in second]
-
-
 def test_noise_is_unlike_the_training_images_and_noisy_faces_are_not(rng):
     made, labels = made_faces(rng, 6, 6)
     faces = made.repeat(2, axis=1).repeat(2, axis=2)  # cells of 8 x 8 in 16 x 16 pixels hold too few to tell noise
@@ -206,8 +197,9 @@ def test_noise_is_unlike_the_training_images_and_noisy_faces_are_not(rng):
 
 def test_left_out_images_set_the_limit_of_noise_and_it_has_a_least_value():
     unknown = np.repeat([False, True], 10)
-    assert likeness.noise_limit(np.repeat([0.9, 0.8], 10), unknown) == 0.9
-    assert likeness.noise_limit(np.repeat([0.2, 1.2], 10), unknown) == 1.2
-    assert likeness.noise_limit(np.repeat([0.2, 0.3], 10), unknown) == likeness.UNEXPLAINED
-    assert likeness.noise_limit(np.repeat([0.8, 1.2], 10)[:19], unknown[:19]) == 0.8
-    assert math.isinf(likeness.noise_limit(np.full(9, 0.5), unknown[:9]))
+    assert distances.noise_limit(np.repeat([0.9, 0.8], 10), unknown) == 0.9
+    assert distances.noise_limit(np.repeat([0.2, 1.2], 10), unknown) == 1.2
+    assert distances.noise_limit(np.repeat([0.2, 0.3], 10), unknown) == distances.UNEXPLAINED
+    assert distances.noise_limit(np.repeat([0.8, 1.2], 10)[:19], unknown[:19]) == 0.8
+    assert math.isinf(distances.noise_limit(np.full(9, 0.5), unknown[:9]))
+    assert distances.unlike_limit(np.append(np.full(10, 0.5), np.nan)) == pytest.approx(0.55)

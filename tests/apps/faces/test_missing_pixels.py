@@ -1,18 +1,14 @@
 """Which pixels count as missing is chosen by what names left-out training images."""
 
 import copy
-import warnings
 
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
-from sklearn.decomposition import NMF as SklearnNMF
-from sklearn.exceptions import ConvergenceWarning
 from turntable import make_objects
 
 from visionnmf.apps.faces import FaceClustering, FaceRecognizer, cluster_faces, clustering
-from visionnmf.apps.faces.choosing import some_people
-from visionnmf.apps.faces.cleaning import flat_background, missing_pixels
+from visionnmf.apps.faces.images import flat_background, missing_pixels
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
@@ -21,7 +17,7 @@ from visionnmf.io import output_folder, write_image
 @pytest.fixture
 def quick(monkeypatch):
     """Do without thresholds, which are none of this file's matter."""
-    monkeypatch.setattr("visionnmf.apps.faces.calibration.PEOPLE_FOLDS", 2)
+    monkeypatch.setattr("visionnmf.apps.faces.distances.PEOPLE_FOLDS", 2)
 
 
 @pytest.mark.slow
@@ -51,7 +47,7 @@ def test_what_is_bad_is_missing(quick, rng, kind, severity, choice):
     assert recognizer.missing_ == choice == max(recognizer.missing_scores_, key=recognizer.missing_scores_.get)
 
 
-def test_where_nothing_tells_blocks_are_looked_for(quick, rng, monkeypatch):
+def test_where_nothing_tells_blocks_are_looked_for(quick, rng):
     images, y = made_faces(rng, 4, 4)
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), y)
     assert recognizer.missing_ == "blocks" and recognizer.missing_scores_ == {}
@@ -60,27 +56,6 @@ def test_where_nothing_tells_blocks_are_looked_for(quick, rng, monkeypatch):
     assert alone.missing_ == "blocks" and alone.missing_scores_ == {}  # one image each
     given = FaceRecognizer(image_shape=SHAPE, missing="none", random_state=0).fit(rows(covered), y)
     assert given.missing_ == "none" and given.missing_scores_ == {}
-
-
-def test_nothing_is_missing_for_a_model_without_weights(quick, rng):
-    images, y = made_faces(rng, 4, 4)
-    covered = rows(corrupt(images, "occlusion", 8, random_state=0))
-    model = SklearnNMF(4, init="random", random_state=0, max_iter=5, tol=0)
-    options = {"model": model, "image_shape": SHAPE, "outliers": 3.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        recognizer = FaceRecognizer(**options).fit(covered, y)
-    assert recognizer.missing_ == "none" and recognizer.identify(covered[:1])[0].nearest in y
-    sentence = r"missing must be 'auto' or 'none' with NMF\(.*\), which takes no weights; got 'blocks'$"
-    with pytest.raises(ParameterError, match=sentence):
-        FaceRecognizer(missing="blocks", **options).fit(covered, y)
-    with pytest.raises(ParameterError, match="mask must be None with NMF"):
-        FaceRecognizer(**options).fit(covered, y, mask=np.zeros(covered.shape, bool))
-    mask = np.ones(covered.shape[1], bool)
-    sentence = r"mask must be None with NMF\(.*\), which takes no weights; got a mask$"
-    for method, *arguments in (("distances",), ("identify",), ("explain",), ("add", y)):
-        with pytest.raises(ParameterError, match=sentence):
-            getattr(recognizer, method)(covered, *arguments, mask=mask)
 
 
 def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch):
@@ -93,13 +68,6 @@ def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch)
     )
     clustering.cluster(tmp_path, clustering=FaceClustering(missing="blocks"))
     assert seen[0] < 0.02
-
-
-def test_choosing_looks_at_some_people_only():
-    people = np.repeat(np.arange(8), 5)
-    for most, images in ((18, 15), (3, 10), (100, 40)):
-        rows = some_people(people, most)
-        assert len(rows) == images and np.bincount(people[rows]).max() == 5 and (np.diff(rows) > 0).all()
 
 
 def test_few_missing_pixels_of_training_images_are_left_as_they_are(quick, rng):

@@ -1,7 +1,5 @@
 """Distances that bear things in front of a face."""
 
-import os
-
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
@@ -10,7 +8,6 @@ from sklearn.preprocessing import normalize
 
 from visionnmf.apps.faces import FaceRecognizer, occlusion
 from visionnmf.apps.faces.occlusion import RobustResidual
-from visionnmf.engine import blocks
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -134,28 +131,8 @@ def test_one_image_each_and_black_images(gallery):
     assert np.isfinite(single.distances(new, np.ones(new.shape, bool))).all()
 
 
-def test_more_images_of_a_person_than_pixels(rng):
-    X, y = rng.random((60, 6)) + np.repeat(np.eye(6)[:3] * 3, 20, axis=0), np.repeat(np.arange(3), 20)
-    assert (RobustResidual().fit(X[::2], y[::2]).distances(X[1::2]).argmin(axis=1) == y[1::2]).mean() > 0.9
-
-
 def test_float32_stays(gallery):
     X, y, new, _ = gallery
     exact = RobustResidual(SHAPE).fit(X, y).distances(new)
     rounded = RobustResidual(SHAPE).fit(X.astype(np.float32), y).distances(new.astype(np.float32))
     assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
-
-
-def test_small_products_take_one_thread(rng, monkeypatch):
-    """On a busy machine the threads of BLAS took ten times as long as one."""
-    images, names = made_faces(rng, 4, 6)
-    model = RobustResidual(SHAPE).fit(rows(images), np.unique(names, return_inverse=True)[1])
-    seen, start = [], model._start
-
-    def spy(*arguments):
-        seen.append(blocks._blas_limit(os.getpid()).depth)  # callers inside `one_blas_thread`
-        return start(*arguments)
-
-    monkeypatch.setattr(model, "_start", spy)
-    model.distances(rows(images[:1]))
-    assert seen == [1]

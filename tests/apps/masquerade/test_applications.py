@@ -13,9 +13,7 @@ from visionnmf.apps.masquerade import (
     ScorerSettings,
     SessionCutting,
     load,
-    save,
     score,
-    session_cutter,
     train,
     training as training_module,
 )
@@ -66,7 +64,7 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
     assert [(r["user"], r["sessions"], r["learning"]) for r in trained.users] == [
         (user, 40, False) for user in ("alice", "bob", "carol")
     ]
-    assert "alice: 40 sessions, 12 different commands" in trained.summary()
+    assert "alice: 40 sessions, 12 different commands" in str(trained)
     results = list(score(model, [test]))
     assert [r.verdict for r in results] == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
     assert [r.n_commands for r in results] == [SIZE] * 8 + [7]
@@ -75,10 +73,12 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
     assert alarm.reasons[0].command.startswith("own9")
     assert sum(reason.share for reason in alarm.reasons if reason.command.startswith("own9")) > 0.4
     assert alarm.score > alarm.threshold
-    assert alarm.summary().startswith("alice, session 2, 2027-01-15T08:00:40Z to 2027-01-15T08:00:59Z: alarm, score ")
-    assert "never seen before [" in alarm.summary()
-    assert results[0].reasons == [] and results[0].summary().endswith(")")
-    row = json.loads(json.dumps(alarm.as_dict()))
+    assert str(alarm.report()).startswith(
+        "alice, session 2, 2027-01-15T08:00:40Z to 2027-01-15T08:00:59Z: alarm, score "
+    )
+    assert "never seen before [" in str(alarm.report())
+    assert results[0].reasons == [] and str(results[0].report()).endswith(")")
+    row = json.loads(json.dumps(alarm.report().as_dict()))
     assert row["start"] == "2027-01-15T08:00:40Z"
     assert row["reasons"][0]["sentence"] == alarm.reasons[0].sentence
     assert json.loads(json.dumps(trained.as_dict()))["skipped"] == []
@@ -96,7 +96,7 @@ def test_a_factorisation_finds_the_masquerade_with_the_same_results(method, loss
     results = list(score(model, [test]))
     assert [r.verdict for r in results] == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
     assert results[2].reasons[0].command.startswith("own9")
-    assert "never seen before [" in results[2].summary() and results[0].reasons == []
+    assert "never seen before [" in str(results[2].report()) and results[0].reasons == []
     assert set(results[2].usual) == set(list(score(train([training], cutting=CUT).model, [test]))[2].usual)
     assert model.scorers["alice"].n_sessions_ == 46
 
@@ -114,14 +114,6 @@ def test_scoring_learns_on_unless_told_not_to(logs):
             assert results[2].score == alone.anomaly_score([third])[0]
 
 
-def test_what_was_learnt_can_be_kept(logs, tmp_path):
-    training, test = logs
-    model = train([training], cutting=CUT).model
-    list(score(model, [test]))
-    save(model, tmp_path / "m.npz")
-    assert load(tmp_path / "m.npz").scorers["alice"].n_sessions_ == 46
-
-
 def test_unknown_and_new_users_raise_no_alarm(logs, tmp_path):
     _, test = logs
     few = tmp_path / "dave"
@@ -129,14 +121,14 @@ def test_unknown_and_new_users_raise_no_alarm(logs, tmp_path):
     model = train([few], cutting=CUT).model
     (unknown, *_) = score(model, [test])
     assert (unknown.verdict, unknown.score, unknown.reasons) == ("unknown user", None, [])
-    assert "train a model for this user first" in unknown.summary()
+    assert "train a model for this user first" in str(unknown.report())
     other = tmp_path / "other" / "dave"
     other.parent.mkdir()
     other.write_text("\n".join(habits(9, 20)) + "\n")
     verdicts = [r.verdict for r in score(model, [other])]
     assert verdicts[:7] == ["learning"] * 7
     assert "learning" not in verdicts[7:]
-    assert "too few for alarms yet" in train([few], cutting=CUT).summary()
+    assert "too few for alarms yet" in str(train([few], cutting=CUT))
 
 
 def test_a_session_may_begin_in_one_log_and_end_in_the_next(tmp_path):
@@ -163,18 +155,10 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
         SessionCutting(idle=math.inf)
 
 
-def test_made_up_users_end_no_scoring(logs, tmp_path, monkeypatch):
-    training, test = logs
-    model = train([training], cutting=CUT).model
-    monkeypatch.setattr(session_cutter, "MAX_USERS", 5)
-    header, *lines = test.read_text().splitlines(keepends=True)
-    log = tmp_path / "log.csv"
-    log.write_text(header + "".join(line + f"{1.8e9:.0f},made-up-{i},ls\n" for i, line in enumerate(lines)))
-    verdicts = [r.verdict for r in score(model, [log]) if r.user == "alice"]
-    assert verdicts == ["own"] * 2 + ["alarm"] * 2 + ["own"] * 5
-    monkeypatch.setattr(training_module, "MAX_USERS", 5)
-    with pytest.raises(TooLargeError, match="more than 5 users; is the right column taken for the user"):
-        train([log], cutting=CUT)
+def test_more_users_than_are_plausible_end_the_training(logs, monkeypatch):
+    monkeypatch.setattr(training_module, "MAX_USERS", 2)
+    with pytest.raises(TooLargeError, match="more than 2 users; is the right column taken for the user"):
+        train(logs, cutting=CUT)
 
 
 def test_names_of_files_cannot_steer_a_terminal(tmp_path):
@@ -183,14 +167,14 @@ def test_names_of_files_cannot_steer_a_terminal(tmp_path):
     trained = train([log], cutting=CUT)
     assert trained.users[0]["user"] == "al\ufffd[2Jice\ufffd"
     assert {r.verdict for r in score(trained.model, [log])} <= {"own", "alarm"}
-    assert "\x1b" not in trained.summary()
+    assert "\x1b" not in str(trained)
 
 
 def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
     training, _ = logs
     trained = train([tmp_path / "missing", training], cutting=CUT)
     assert len(trained.users) == 3
-    assert len(trained.skipped) == 1 and "no such file" in trained.summary()
+    assert len(trained.skipped) == 1 and "no such file" in str(trained)
     with pytest.raises(UnreadableError, match="no such file"):
         train([tmp_path / "missing"])
     (tmp_path / "blank").write_text("\n\n")

@@ -90,6 +90,7 @@ def test_judging_changes_nothing(users):
 
 def test_the_false_alarm_rate_holds_on_own_sessions_and_sets_the_threshold(users):
     thresholds = []
+    assert 8 < SessionScorer(false_alarm_rate=1e-17).fit(users[0][0]).threshold_ < 20
     for rate in (0.01, 0.05, 0.2):
         flagged = []
         for training, own, others in users:
@@ -141,16 +142,6 @@ def test_update_learns_a_new_habit_and_not_a_short_masquerade(users):
     assert scores[0] > 4 > scorer.threshold_ > scores[-1]
 
 
-def test_update_takes_the_word_of_the_caller(users):
-    training, _, others = users[0]
-    accepted, rejected = (SessionScorer().fit(training) for _ in range(2))
-    before = accepted.anomaly_score(others[:1])[0]
-    accepted.update(others[0], accept=True)
-    rejected.update(others[0], accept=False)
-    assert accepted.anomaly_score(others[:1])[0] < before - 0.5
-    assert rejected.anomaly_score(others[:1])[0] == before
-
-
 def test_update_follows_the_usual_cost(users):
     training, own, _ = users[0]
     scorer = SessionScorer().fit(training)
@@ -159,29 +150,6 @@ def test_update_follows_the_usual_cost(users):
     scorer.update(own[0])
     assert scorer.usual_cost_ == pytest.approx(mean + (cost - mean) / 33)
     assert scorer.deviation_ == pytest.approx(math.sqrt(32 / 33 * (deviation**2 + (cost - mean) ** 2 / 33)))
-
-
-def test_a_masquerade_makes_the_next_session_more_suspicious(users):
-    training, own, others = users[0]
-    after_own, after_other = (SessionScorer().fit(training) for _ in range(2))
-    after_own.update(own[0], accept=False)
-    after_other.update(others[0], accept=False)
-    assert after_other.update(own[1]) > after_own.update(own[1]) + 0.5
-
-
-def test_a_poisoned_training_set_costs_little(users):
-    def poisoned(training, test):
-        return ours(training[:8] + test[-1:] + training[8:30] + test[-2:-1] + training[30:], test[:-2])
-
-    def clean(training, test):
-        return ours(training, test[:-2])
-
-    auc = []
-    for score in (clean, poisoned):
-        scores = [score(training, own + others) for training, own, others in users]
-        labels = [np.arange(len(own) + len(others) - 2) >= len(own) for _, own, others in users]
-        auc.append(roc_summary(np.concatenate(scores), np.concatenate(labels))[0])
-    assert auc[0] - auc[1] <= 0.02
 
 
 def test_strange_training_sessions_count_little(users):
@@ -255,17 +223,17 @@ def test_shorter_sessions_are_less_certain(users):
     assert long > scorer.threshold_ > abs(short)
 
 
-def test_the_lowest_false_alarm_rate_has_a_finite_threshold(users):
-    assert 8 < SessionScorer(false_alarm_rate=1e-17).fit(users[0][0]).threshold_ < 20
-
-
-def test_what_the_caller_accepts_is_not_carried_to_the_next_session(users):
+def test_update_takes_the_word_of_the_caller(users):
     training, own, others = users[0]
-    accepted, plain = (SessionScorer().fit(training) for _ in range(2))
+    accepted, rejected = (SessionScorer().fit(training) for _ in range(2))
+    before = accepted.anomaly_score(others[:1])[0]
     accepted.update(others[0], accept=True)
-    plain.update(others[0], accept=False)
+    rejected.update(others[0], accept=False)
+    assert accepted.anomaly_score(others[:1])[0] < before - 0.5
+    assert rejected.anomaly_score(others[:1])[0] == before
+    # only the rejected session makes the next one more suspicious
     assert accepted.update(own[0], accept=False) == accepted.anomaly_score(own[:1])[0]
-    assert plain.update(own[0]) > plain.anomaly_score(own[:1])[0] + 0.5
+    assert rejected.update(own[0]) > rejected.anomaly_score(own[:1])[0] + 0.5
 
 
 @pytest.mark.parametrize(

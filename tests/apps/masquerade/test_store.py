@@ -6,8 +6,6 @@ from model_files import rewrite
 
 from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, load, save, store as _masquerade_store
 from visionnmf.exceptions import (
-    MediaError,
-    OutputExistsError,
     ParameterError,
     TooLargeError,
     UnreadableError,
@@ -50,17 +48,6 @@ def test_a_loaded_model_goes_on_where_the_saved_one_was(parameters, path):
         assert other.n_sessions_ == scorer.n_sessions_
         np.testing.assert_allclose(other.anomaly_score(TEST), scorer.anomaly_score(TEST), rtol=1e-12)
         np.testing.assert_allclose([other.update(s) for s in TEST], [scorer.update(s) for s in TEST], rtol=1e-12)
-
-
-def test_nothing_is_overwritten_unless_told(path):
-    path.write_text("mine")
-    with pytest.raises(OutputExistsError):
-        save(made(), path)
-    assert path.read_text() == "mine"
-    save(made(), path, force=True)
-    assert load(path).size == 60
-    with pytest.raises(MediaError, match="there is no folder"):
-        save(made(), path.parent / "no" / "model.npz")
 
 
 def test_only_text_commands_can_be_saved(path):

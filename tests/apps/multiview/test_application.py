@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +16,10 @@ from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, ev
 from visionnmf.apps.evaluate.multiview import COLUMNS, apply_condition, by_method, study_of, word_matrix
 from visionnmf.apps.evaluate.settings import VIEW_CONDITIONS
 from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide
-from visionnmf.apps.multiview import (
-    ViewFit,
-    fit_views,
-    load,
-    read_views,
-)
+from visionnmf.apps.multiview import load
 from visionnmf.apps.multiview.classification import fit_classifier, signed_roots
 from visionnmf.apps.multiview.fitting import _stems
+from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
@@ -152,41 +145,11 @@ def test_fit_reports_its_steps(files, monkeypatch):
     assert "finding" not in run_command("--quiet", "multiview", "fit", "both.npz", "--model", "m.npz").stderr
 
 
-def test_every_method_and_condition_is_in_the_help():
-    text = run_command("evaluate", "multiview", "--help").stdout
-    assert all(f" {name} " in text for name in METHODS) and all(name in text for name in VIEW_CONDITIONS)
-
-
-@NOT_CONVERGED
-def test_keys_are_written_in_utf8_whatever_the_locale(files):
-    """In a locale of ASCII a key such as é ended the command with an error of Python's."""
-    (files / "keys.csv").write_text("id,f0\né,1\nb,2\nc,3\n", encoding="utf-8")
-    fit_views(["keys.csv"], "k.npz", key="id", settings=ViewFit(n_components=1))
-    command = "from visionnmf.apps.cli import main; main()"
-    arguments = ("multiview", "transform", "k.npz", "keys.csv", "--key", "id", "--codes", "c.csv")
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", command, *arguments], env={**os.environ, **locale}, capture_output=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert (files / "c.csv").read_text(encoding="utf-8").splitlines()[1].startswith("é,")
-
-
 @pytest.mark.long
 @NOT_CONVERGED
 def test_evaluate_goes_on_and_tells_methods_apart(files):
-    arguments = (
-        "both.npz",
-        "--splits",
-        2,
-        "--ranks",
-        6,
-        "--methods",
-        "multiview,concatenation",
-        "--out",
-        "r",
-        "--json",
-    )
+    plan = ("--splits", 2, "--ranks", 6, "--methods", "multiview,concatenation")
+    arguments = ("both.npz", *plan, "--out", "r", "--json")
     first = run_command("evaluate", "multiview", *arguments, "--conditions", "clean,view-missing", "--plots")
     assert first.exit_code == 0, first.stderr
     scores = json.loads(first.stdout)["table"]
@@ -272,17 +235,6 @@ def test_flss_falls_and_leaves_views_out(made, monkeypatch):
 def test_labels_of_one_sample_are_refused(made):
     with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
         compare(made[0], np.arange(60), "concatenation")
-
-
-def test_a_model_with_foreign_parts_is_refused(files, made):
-    run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
-    shutil.copy("m.npz", "bad.npz")
-    rewrite(
-        Path("bad.npz"),
-        lambda state, arrays: state["dict"]["preparation"]["object"][2]["kinds_"]["dict"].update(a="exec"),
-    )
-    with pytest.raises(UnreadableError, match=r"bad\.npz"):
-        load("bad.npz")
 
 
 def test_inputs_are_never_overwritten(files, made):

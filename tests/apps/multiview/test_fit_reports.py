@@ -1,7 +1,6 @@
 """What ``visionnmf multiview fit`` says about a fit."""
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from helpers import run_command
 
 from visionnmf.apps.cli import console
 from visionnmf.apps.multiview import ViewFit, fit_views, fitting, load
-from visionnmf.apps.multiview.fitting import FitReport
+from visionnmf.apps.multiview.fitting import fit_lines
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # most of it runs fits
@@ -43,7 +42,7 @@ def test_a_fit_that_has_not_converged_says_so_in_one_note(here):
 def test_a_single_view_shares_nothing(here):
     report = fit_views(["a.npy"], "m.npz", settings=ViewFit(n_components=2, loss="frobenius"))
     assert (report.shared, report.private, report.unused) == (0, 2, 0)
-    assert report.summary().startswith("20 samples, 1 view: 2 components (")
+    assert str(report).startswith("20 samples, 1 view: 2 components (")
 
 
 def test_a_rank_beyond_the_data_is_mentioned_and_every_component_counted(here):
@@ -94,8 +93,8 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
     view = {"features": 9, "missing": 0, "gaps": 0, "prepared": "range", "weight": 1.0}
     views = [{**view, "name": "bad", "used": 1, "error": 1.08}, {**view, "name": "idle", "used": 0, "error": 1.0}]
     figures = {"samples": 20, "n_components": 9, "shared": 2, "private": 3, "unused": 1, "usage": [], "seconds": 1.0}
-    report = FitReport(views=views, loss="huber", iterations=3, random_state=0, **figures)
-    assert report.summary().splitlines() == [
+    figures |= {"views": views, "loss": "huber"}
+    assert fit_lines(figures) == [
         "20 samples, 2 views: 9 components, 2 shared by all views, 3 shared by some, 3 private to one, 1 unused "
         "(1.0 s)",
         "  loss: huber",
@@ -103,7 +102,7 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
         "  idle: 9 features, 0 components (all are too weak here to count; more components or a weaker penalty may "
         "change that), nothing explained",
     ]
-    assert "shared by some" not in replace(report, unused=4).summary()
+    assert "shared by some" not in fit_lines(figures | {"unused": 4})[0]
 
 
 @pytest.mark.parametrize("sources", ["views.npz", Path("views.npz"), [np.ones((3, 2))]])

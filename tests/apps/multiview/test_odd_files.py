@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.multiview import read_views
-from visionnmf.apps.multiview.inputs import read_labels
+from visionnmf.apps.multiview.inputs import read_labels, read_views
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import cv2
 import numpy as np
 import pytest
-from helpers import run_command
+from helpers import json_lines, run_command
 
 from visionnmf.apps.segmentation import (
     Outputs,
@@ -201,14 +201,14 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     out = tmp_path / "out"
     found = run_command("segment", folder, "--segments", 3, "--formats", "all", "--cutouts", "--out", out, "--json")
     assert found.exit_code == 0, found.output
-    reports = json.loads(found.stdout)["images"]
-    assert [Path(report["input"]).name for report in reports] == ["a.png", "b.PNG"]
+    reports = json_lines(found)
+    assert [Path(report["inputs"][0]).name for report in reports] == ["a.png", "b.PNG"]
     kinds = ["labels.png", "segments.png", "overlay.png", "boundaries.png", "coco.json", "coco_polygons.json"]
     kinds += ["segments.geojson", "segments.svg", "segments.csv", "segments.json"]
     for name, report in zip("ab", reports, strict=True):
         expected = [f"{name}_{kind}" for kind in kinds] + [f"{name}_cutouts/{name}_{k}.png" for k in range(3)]
-        assert [str(Path(file).relative_to(out)) for file in report["files"]] == expected
-        assert all(Path(file).stat().st_size for file in report["files"])
+        assert [str(Path(file).relative_to(out)) for file in report["outputs"]] == expected
+        assert all(Path(file).stat().st_size for file in report["outputs"])
     for kind in ("coco.json", "coco_polygons.json"):
         joined = json.loads((out / kind).read_text())
         assert [(image["id"], image["file_name"]) for image in joined["images"]] == [(1, "a.png"), (2, "b.PNG")]

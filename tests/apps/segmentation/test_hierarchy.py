@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from visionnmf.apps.segmentation import cues, kernels, neighbours, regions, segment
+from visionnmf.apps.segmentation import cues, hierarchy, kernels, regions, segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
-from visionnmf.apps.segmentation.merging import BorderModel, load_border_model, merge_regions
+from visionnmf.apps.segmentation.regions import BorderModel, load_border_model, merge_regions
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
@@ -212,8 +212,8 @@ def test_what_was_learnt_is_plain_arrays() -> None:
 
 def test_region_adjacency_lists_each_touching_pair() -> None:
     labels = np.array([[0, 0, 2], [1, 1, 2], [1, 3, 3]])
-    np.testing.assert_array_equal(neighbours.region_adjacency(labels), [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
-    assert neighbours.region_adjacency(np.zeros((1, 1), int)).shape == (0, 2)
+    np.testing.assert_array_equal(hierarchy.region_adjacency(labels), [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
+    assert hierarchy.region_adjacency(np.zeros((1, 1), int)).shape == (0, 2)
 
 
 def test_without_empty_regions_the_others_meet_where_they_met() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.segmentation import SegmentationResult, segment
+from visionnmf.apps.segmentation import Outputs, SegmentationResult, WantedSegments, process_image, segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.markers import cut_at_markers
 from visionnmf.apps.segmentation.process import read_markers
@@ -85,6 +85,11 @@ def test_without_a_conflict_the_tree_is_cut_as_ever(result: SegmentationResult) 
         expected = tree.cut(n_segments=tree.n_regions - n_merges)
         assert len(np.unique(np.stack([cut, expected]), axis=1).T) == len(np.unique(cut)) == len(np.unique(expected))
         assert height == (tree.heights[n_merges - 1] if n_merges else 0)
+
+
+def write(path: Path, picture: np.ndarray) -> Path:
+    path.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())
+    return path
 
 
 def scribbles(*points: tuple[int, int, int]) -> np.ndarray:
@@ -192,26 +197,54 @@ def test_what_is_no_marker_is_refused(result: SegmentationResult, markers: objec
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, picture: np.ndarray) -> Path:
-    path.write_bytes(cv2.imencode(path.suffix, picture)[1].tobytes())
-    return path
-
-
 def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
     expected = np.zeros((30, 40), int)
     expected[5:8, 3:30], expected[20, 10:20] = 2, 1
     blue_first = {0: (255, 255, 255), 1: (0, 255, 0), 2: (0, 0, 255)}  # green comes before red: less red in it
     picture = np.array([blue_first[k] for k in range(3)], np.uint8)[expected]
-    np.testing.assert_array_equal(read_markers(write(tmp_path / "white.png", picture)), expected)
+    found = read_markers(write(tmp_path / "white.png", picture))
+    np.testing.assert_array_equal(found.numbers, expected)
+    assert found.names == ["#00ff00", "#ff0000"] and found.colours.tolist() == [[0, 255, 0], [255, 0, 0]]
     clear = np.dstack([picture, np.where(expected > 0, 255, 0).astype(np.uint8)])
     clear[expected == 0, :3] = 0
-    np.testing.assert_array_equal(read_markers(write(tmp_path / "clear.png", clear)), expected)
-    np.testing.assert_array_equal(read_markers(write(tmp_path / "labels.png", expected.astype(np.uint16))), expected)
+    np.testing.assert_array_equal(read_markers(write(tmp_path / "clear.png", clear)).numbers, expected)
+    labels = read_markers(write(tmp_path / "labels.png", expected.astype(np.uint16)))
+    np.testing.assert_array_equal(labels.numbers, expected)
+    assert labels.colours is None and labels.names == ["(1, 1, 1)", "(2, 2, 2)"]  # alike in 8 bits
     with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colours; markers are 1 to 100 colours"):
         read_markers(write(tmp_path / "flat.png", np.zeros((9, 9), np.uint8)))
     noise = np.random.default_rng(0).integers(0, 255, (30, 30, 3), np.uint8)
     with pytest.raises(UnsupportedError, match=r"different colours; .* on an empty layer, not on a copy of the image"):
         read_markers(write(tmp_path / "noise.png", noise))
+
+
+def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: SegmentationResult) -> None:
+    photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
+    layer = np.full((*MOSAIC.labels.shape, 3), 255, np.uint8)
+    first, second, third = (np.argwhere(result.labels == label)[5] for label in (0, 3, 1))
+    colours = {"#ff1a1a": first, "#0000ff": third}  # the first is one that would be given to a segment anyway
+    for name, place in (*colours.items(), ("#ff1a1a", second)):
+        layer[tuple(place)] = list(bytes.fromhex(name[1:]))
+    lines = write(tmp_path / "lines.png", layer[..., ::-1])
+    wanted = WantedSegments(n_segments=5, markers=lines)
+    report = process_image(photo, wanted=wanted, outputs=Outputs(formats=["json", "svg"]), out=tmp_path)
+    rows = {row["colour"]: row for row in report.as_dict()["markers"]}
+    assert rows["#ff1a1a"]["joined"] == [0, 3] and rows["#0000ff"]["joined"] == []
+    labels, segments = (
+        cv2.imread(str(tmp_path / f"photo_{name}.png"), cv2.IMREAD_UNCHANGED) for name in ("labels", "segments")
+    )
+    for name, place in colours.items():
+        assert labels[tuple(place)] == rows[name]["segment"]
+        assert bytes(segments[tuple(place)][::-1]).hex() == name[1:]
+        assert (
+            f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in (tmp_path / "photo_segments.svg").read_text()
+        )
+    assert len(np.unique(segments.reshape(-1, 3), axis=0)) == len(report.sizes) == 4
+    assert "#ff1a1a joined segments 0, 3 of those without markers" in str(report)
+    listed = json.loads((tmp_path / "photo_segments.json").read_text())["markers"]
+    assert listed == [{"colour": row["colour"], "segment": row["segment"]} for row in report.markers]
+    alone = process_image(photo, wanted=WantedSegments(markers=lines), out=tmp_path / "alone")
+    assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in str(alone)
 
 
 @pytest.mark.slow
@@ -222,7 +255,7 @@ def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationRes
 
     def labels(name: str, *options: object) -> np.ndarray:
         found = run_command("segment", photo, "--markers", lines, *options, "--out", tmp_path / name, "--json")
-        assert found.exit_code == 0 and json.loads(found.stdout)["failed"] == 0
+        assert found.exit_code == 0 and json.loads(found.stdout)["state"] == "done"
         return cv2.imread(str(tmp_path / name / "photo_labels.png"), cv2.IMREAD_UNCHANGED)
 
     default = segment(MOSAIC.image)

@@ -105,11 +105,11 @@ def test_the_command_writes_three_methods_side_by_side(tmp_path: Path, monkeypat
     out = tmp_path / "out"
     found = run_command("segment", source, "--method", "paper", "--segments", 3, "--out", out, "--json")
     assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["images"]
+    report = json.loads(found.stdout)
     names = ["tiles_paper.png", *(f"tiles_paper_{method}.png" for method in choices.PAPER_METHODS)]
-    assert [Path(file).name for file in report["files"]] == names
-    assert list(report["methods"]) == list(choices.PAPER_METHODS)
-    for method, sizes in report["methods"].items():
+    assert [Path(file).name for file in report["outputs"]] == names
+    assert list(report["sizes"]) == list(choices.PAPER_METHODS)
+    for method, sizes in report["sizes"].items():
         labels = cv2.imread(str(out / f"tiles_paper_{method}.png"), cv2.IMREAD_UNCHANGED)
         assert np.bincount(labels.ravel()).tolist() == sizes and len(sizes) == 3
     assert cv2.imread(str(out / "tiles_paper.png")).shape == (84, 360, 3)

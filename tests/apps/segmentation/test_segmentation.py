@@ -11,7 +11,7 @@ from helpers import run_command
 from PIL import Image
 from sklearn.cluster import KMeans
 
-from visionnmf.apps.segmentation import WantedSegments, overlay, process, process_image, segment, segmenter
+from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
 from visionnmf.apps.segmentation.scores import covering
@@ -94,12 +94,6 @@ def test_number_types_and_channels_do_not_matter(picture: np.ndarray) -> None:
     np.testing.assert_array_equal(segment(grey).labels, segment(np.dstack([grey] * 3)).labels)
 
 
-def test_twelve_bits_in_sixteen_are_not_black(picture: np.ndarray) -> None:
-    twelve = segment(picture.astype(np.uint16) * 16)
-    assert covering(twelve.labels, [segment(picture).labels]) > 0.95
-    assert twelve.overlay().mean() > 0.8 * segment(picture).overlay().mean()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", [lambda x: x[:, ::-1], lambda x: x[::-1], lambda x: x.swapaxes(0, 1)])
 def test_turning_a_photograph_changes_little(turn: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -118,6 +112,17 @@ def test_large_images_keep_their_size_and_their_borders(monkeypatch: pytest.Monk
     assert result.labels.shape == (480, 640)
     # a border one pixel off all along would miss .99
     assert covering(result.labels, [mosaic.labels]) > 0.99
+
+
+def test_strips_of_large_images_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = make_mosaic(560, 480, n_segments=9, noise=0.1, random_state=1).image  # reduced, and its labels enlarged
+    whole = segment(image)
+    for module in (segmenter, hierarchy):
+        monkeypatch.setattr(module, "STRIP", 50)
+    result = segment(image)
+    np.testing.assert_array_equal(result.labels, whole.labels)
+    np.testing.assert_array_equal(result.boundaries, whole.boundaries)
+    np.testing.assert_array_equal(result.overlay(), whole.overlay())
 
 
 @pytest.mark.slow
@@ -151,7 +156,6 @@ def test_tiny_pictures_have_a_segment_for_each_pixel_inside_the_mask(shape: tupl
         assert len(np.unique(result.at(n_segments=5)[within])) == min(5, result.hierarchy.n_regions)
         assert result.boundaries.shape == shape
         assert (result.hierarchy.sizes > 0).all()
-        np.testing.assert_allclose(result.parts(3).sum(axis=0), within, atol=1e-5)
         np.testing.assert_allclose(segment(image, mask=inside, method="nmf").memberships.sum(axis=0), within, atol=1e-5)
 
 
@@ -160,7 +164,6 @@ def test_regions_that_a_sparse_mask_leaves_empty_are_no_regions(monkeypatch: pyt
     mask = np.random.default_rng(0).random((200, 220)) < 0.02
     result = segment(make_mosaic(200, 220, random_state=0).image, 4, mask=mask)
     assert (result.hierarchy.sizes > 0).all()
-    np.testing.assert_allclose(result.parts(5).sum(axis=0), mask, atol=1e-5)
 
 
 def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
@@ -369,52 +372,26 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     np.testing.assert_array_equal(labels, segment(picture, 4).labels)
     assert cv2.imread(str(overlay_file)).shape == picture.shape
     document = report.as_dict()
-    assert document["shape"] == list(picture.shape[:2])
-    assert document["segments"] == [{"label": k, "pixels": int(n)} for k, n in enumerate(np.bincount(labels.ravel()))]
-    assert document["files"] == report.outputs
-    assert "160 x 120 pixels, 4 segments" in report.summary()
+    assert document["shape"] == list(picture.shape[:2]) and document["sizes"] == np.bincount(labels.ravel()).tolist()
+    assert "160 x 120 pixels, 4 segments" in str(report)
 
 
 @pytest.mark.slow
 def test_sample_names_give_the_stem(tmp_path: Path) -> None:
-    report = process_image("sample:coffee", out=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "coffee_boundaries.png",
-        "coffee_labels.png",
-        "coffee_overlay.png",
-        "coffee_segments.png",
-    ]
-    assert report.inputs == ["sample:coffee"]
+    process_image("sample:coffee", out=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"coffee_{kind}.png" for kind in process.PICTURES}
 
 
 def test_existing_results_are_kept_without_force(tmp_path: Path, picture: np.ndarray) -> None:
     source = tmp_path / "a.png"
     cv2.imwrite(str(source), picture)
     (tmp_path / "a_overlay.png").write_bytes(b"mine")
-    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: exists already"):
+    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: was not made from this input"):
         process_image(source, out=tmp_path)
     assert not (tmp_path / "a_labels.png").exists()
     process_image(source, out=tmp_path, force=True)
     assert (tmp_path / "a_labels.png").exists()
     assert (tmp_path / "a_overlay.png").read_bytes() != b"mine"
-
-
-def test_both_files_or_neither(tmp_path: Path, picture: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "a.png"
-    cv2.imwrite(str(source), picture)
-    out = tmp_path / "out"
-    real, calls = process.io.write_image, []
-
-    def second_fails(path: Path, *rest: object, **options: object) -> None:
-        calls.append(path)
-        if len(calls) == 2:
-            raise OSError("no space")
-        real(path, *rest, **options)
-
-    monkeypatch.setattr(process.io, "write_image", second_fails)
-    with pytest.raises(OSError, match="no space"):
-        process_image(source, out=out)
-    assert list(out.iterdir()) == []
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
@@ -433,9 +410,24 @@ def test_a_loss_without_a_factorisation_is_refused(tmp_path, arguments):
 def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):
     write_image(tmp_path / "a.png", np.full((40, 50, 3), 90, np.uint8))
     write_image(tmp_path / "b.png", make_mosaic(60, 80, random_state=0).image)
-    for name, asked in (("a.png", 5), ("b.png", 1000)):
+    write_image(tmp_path / "c.png", make_mosaic(20, 30, random_state=0).image)
+    for name, asked in (("a.png", 5), ("c.png", 1000)):
         report = process_image(tmp_path / name, wanted=WantedSegments(n_segments=asked), out=tmp_path / "out")
         (note,) = report.notes
-        assert note.startswith(f"{len(report.sizes)} segments in place of {asked}: ") and note in report.summary()
-    enough = process_image(tmp_path / "b.png", wanted=WantedSegments(n_segments=3), out=tmp_path / "out", force=True)
-    assert enough.notes == [] and len(enough.sizes) == 3
+        assert note.startswith(f"{len(report.sizes)} segments in place of {asked}: ") and note in str(report)
+    for asked in (3, 700):
+        wanted = WantedSegments(n_segments=asked)
+        enough = process_image(tmp_path / "b.png", wanted=wanted, out=tmp_path / "out", force=True)
+        assert enough.notes == [] and len(enough.sizes) == asked
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_superpixels_are_as_many_as_are_asked_for(masked, rng):
+    mosaic = make_mosaic(120, 160, n_segments=6, noise=0.1, random_state=4)
+    mask = np.ones((120, 160), bool)
+    mask[:40, :50] = not masked
+    for asked in (150, 500):
+        many = segment(mosaic.image, asked, mask=mask if masked else None)
+        assert len(many.sizes) == asked and many.sizes.sum() == mask.sum()
+        own = [np.bincount(mosaic.labels[mask & (many.labels == label)]).max() for label in range(asked)]
+        assert sum(own) > 0.97 * mask.sum()  # each lies within one tile, but for few pixels at the borders

@@ -1,4 +1,4 @@
-"""Soft parts: memberships, and that connection follows weak borders."""
+"""Segments by symmetric NMF, and their memberships."""
 
 import json
 from pathlib import Path
@@ -10,20 +10,10 @@ from helpers import run_command
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.scores import covering
-from visionnmf.apps.segmentation.soft_parts import connection, diffuse_affinity, tree_connection
+from visionnmf.apps.segmentation.soft_parts import diffuse_affinity, tree_connection
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import read_image, write_image
-
-
-def test_connection_goes_over_the_weakest_borders() -> None:
-    # three regions in a row, and a fourth beside the middle one
-    edges = np.array([[0, 1], [1, 2], [1, 3], [2, 3]])
-    strengths = np.array([0.1, 0.6, 0.2, 0.3])
-    tree = Hierarchy(np.zeros((1, 4), np.int32), edges, np.zeros((3, 2), np.int64), np.zeros(3), strengths)
-    found = -np.log(connection(tree, np.arange(4))) * 0.4**2
-    expected = np.array([[0, 0.01, 0.14, 0.05], [0.01, 0, 0.13, 0.04], [0.14, 0.13, 0, 0.09], [0.05, 0.04, 0.09, 0]])
-    np.testing.assert_allclose(found, expected**2, atol=1e-12)
 
 
 def test_groups_that_meet_low_in_the_tree_are_connected_best() -> None:
@@ -34,17 +24,6 @@ def test_groups_that_meet_low_in_the_tree_are_connected_best() -> None:
     heights = np.array([[0, 0.5, 0.5], [0.5, 0, 0.2], [0.5, 0.2, 0]])
     found = tree_connection(tree, tree.cut(n_segments=3))
     np.testing.assert_allclose(-np.log(found) * 0.2**2, heights**2, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
-def test_parts_are_memberships_that_find_the_segments(loss: str) -> None:
-    mosaic = make_mosaic(120, 160, n_segments=4, random_state=3)
-    parts = segment(mosaic.image).parts(4, loss=loss)
-    assert parts.shape == (4, 120, 160)
-    assert parts.min() >= 0
-    np.testing.assert_allclose(parts.sum(axis=0), 1, atol=1e-5)
-    assert (np.diff(parts.sum(axis=(1, 2))) <= 1e-2).all()
-    assert covering(parts.argmax(axis=0), [mosaic.labels]) > 0.7  # the whole image: .3
 
 
 @pytest.mark.parametrize("loss", ["manhattan", "frobenius"])
@@ -70,13 +49,13 @@ def test_the_command_writes_memberships(tmp_path: Path) -> None:
     command = ("segment", source, "--method", "nmf", "--out", tmp_path / "out")
     found = run_command(*command, "--segments", 3, "--loss", "frobenius", "--memberships", "--json")
     assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["images"]
+    report = json.loads(found.stdout)
     assert report["scale"] is None
-    files = [Path(file) for file in report["files"]]
+    files = [Path(file) for file in report["outputs"]]
     labels, sheet, *parts = (read_image(file) for file in (files[0], *files[4:]))
     assert files[4].name == "tiles_memberships.png" and sheet.shape == (60, 90, 3)
     assert [str(file.relative_to(tmp_path / "out")) for file in files[5:]] == [
-        f"tiles_memberships/tiles_{k}.png" for k in range(len(report["segments"]))
+        f"tiles_memberships/tiles_{k}.png" for k in range(len(report["sizes"]))
     ]
     shares = np.array([part[..., 0] for part in parts], int)
     assert (abs(shares.sum(axis=0) - 255) <= 2).all()
@@ -87,16 +66,11 @@ def test_the_command_writes_memberships(tmp_path: Path) -> None:
         assert refused.exit_code == 2 and "method" in refused.stderr
 
 
-def test_more_parts_than_regions_and_refusals() -> None:
-    result = segment(np.zeros((20, 30), np.uint8))
-    parts = result.parts(3)
-    np.testing.assert_array_equal(parts[0], 1)
-    assert not parts[1:].any()
-    assert len(segment(np.zeros((20, 30), np.uint8), 3, method="nmf").sizes) == 1
+def test_a_flat_picture_has_one_part() -> None:
+    flat = np.zeros((20, 30), np.uint8)
+    np.testing.assert_array_equal(segment(flat, 3, method="nmf").memberships, np.ones((1, 20, 30)))
     with pytest.raises(ParameterError, match="method must be one of"):
-        segment(np.zeros((20, 30), np.uint8), method="paper")
-    with pytest.raises(ParameterError, match="n_components must be a whole number >= 1; got 0"):
-        result.parts(0)
+        segment(flat, method="paper")
 
 
 def test_diffusion_is_the_power_of_the_random_walk(rng: np.random.Generator) -> None:

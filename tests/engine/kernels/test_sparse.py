@@ -95,22 +95,9 @@ def test_least_squares_codes_of_a_range_of_rows(dtype, box, rng):
     ahead, kept = F[2:].copy(), last[2:].copy()
     number = dtype
     _sparse_kernels.hals_rows(
-        *arrays(X),
-        2,
-        points,
-        G,
-        np.empty((0, 3)),
-        ahead,
-        kept,
-        number(0.3),
-        number(box[0]),
-        number(box[1]),
-        l1,
-        l2,
-        2,
-        1,
-        4,
-    )
+        *arrays(X), 2, points, G, np.empty((0, 3)), ahead, kept, number(0.3), number(box[0]), number(box[1]), l1, l2,
+        2, 1, 4,
+    )  # fmt: skip
     want = hals_naive(X.toarray()[2:].astype(float), F[2:], last[2:], points, G, 0.3, *box, l1, l2, 2)
     tolerance = {"rtol": 1e-4 if dtype == np.float32 else 1e-10}
     np.testing.assert_allclose(ahead[1:4], want[0][1:4], **tolerance)
@@ -180,21 +167,9 @@ def test_weighted_medians_of_a_row_are_those_of_the_dense_row(entries, zero_weig
     Ft, losses = f[:, None].copy(), np.zeros(1)
     none = np.zeros(2)
     _kernels.rri_sparse_rows(
-        *arrays(X),
-        Ft,
-        np.ascontiguousarray(A.T),
-        A.sum(axis=1),
-        zero_weight,
-        *box,
-        none,
-        none,
-        1,
-        1e-15,
-        0,
-        1,
-        losses,
-        *scratch(X, 2),
-    )
+        *arrays(X), Ft, np.ascontiguousarray(A.T), A.sum(axis=1), zero_weight, *box, none, none, 1, 1e-15, 0, 1,
+        losses, *scratch(X, 2),
+    )  # fmt: skip
     assert losses[0] == pytest.approx(np.sum(weights * np.abs(x - f @ A)))
     want = naive.rri_row(x, f, A, *box, weights)
     np.testing.assert_allclose(Ft[:, 0], want, atol=1e-12)
@@ -206,22 +181,9 @@ def test_weighted_medians_with_penalties(rng):
     l1, l2 = np.array([0.3, 0.0, 0.1]), np.array([0.0, 0.5, 0.2])
     Ft = np.ascontiguousarray(F.T)
     _kernels.rri_sparse_rows(
-        *arrays(X),
-        Ft,
-        points,
-        points.sum(axis=0),
-        1.0,
-        0.0,
-        np.inf,
-        l1,
-        l2,
-        1,
-        1e-15,
-        0,
-        6,
-        np.zeros(6),
+        *arrays(X), Ft, points, points.sum(axis=0), 1.0, 0.0, np.inf, l1, l2, 1, 1e-15, 0, 6, np.zeros(6),
         *scratch(X, 3),
-    )
+    )  # fmt: skip
     for j in range(6):
         f = F[j].copy()
         for k in range(3):

@@ -1,26 +1,22 @@
-"""Least squares: HALS with weights and penalties, exact codes, pivoting, projected gradient, the SVD."""
+"""Least squares: HALS with weights and penalties, exact codes, NeNMF."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import lsq_linear, minimize, nnls
+from scipy.optimize import lsq_linear, minimize
 from sklearn.decomposition import NMF as SklearnNMF
 
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solvers import hals
-from visionnmf.engine.solvers.baselines.least_squares import bpp, pg, svd, svd_codes
+from visionnmf.engine.solvers import hals, nenmf
 
 FROBENIUS = Loss("frobenius")
-SOLVERS = {"hals": hals.iterate, "bpp": bpp, "pg": pg}
+SOLVERS = {"hals": hals.iterate, "nenmf": nenmf.iterate}
 DTYPES = [np.float32, np.float64]
-WEIGHTS = [None, "missing", "skewed", "none known"]
-PAIRS = [(name, kind) for name in SOLVERS for kind in (WEIGHTS if name == "hals" else [None])]  # the others take none
 
 
 def low_rank(rng, shape=(40, 30), rank=3, noise=0.02, dtype=np.float64):
@@ -206,83 +202,11 @@ def test_simplex_of_a_factor(side, kind, rng):
     assert (np.diff(history) <= 1e-9 * history[0]).all() and history[-1] < 0.8 * history[0]
 
 
-@pytest.mark.parametrize(("name", "kind"), [pair for pair in PAIRS if pair[1] != "none known"])
-@pytest.mark.parametrize("scale", [1e-10, 1e10])
-def test_the_scale_of_the_data_does_not_matter(name, scale, kind, rng):
-    X = low_rank(rng, dtype=np.float32)
-    M = None if kind is None else weights_of(kind, X.shape, rng).astype(np.float32)
-    X = X if M is None else X * (M > 0)
-    ends = []
-    for factor in (1, scale):
-        data = X * np.float32(factor)
-        Wt, H = (F * np.float32(np.sqrt(factor)) for F in start(X, 3))
-        Wt, H, _ = fit(SOLVERS[name], Problem(data, FROBENIUS, weights=M), Wt, H, max_iter=60)
-        ends.append(Wt.T.astype(float) @ H / factor)
-    assert np.linalg.norm(ends[0] - ends[1]) < 1e-3 * np.linalg.norm(ends[0])
-
-
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
-@pytest.mark.parametrize("case", ["zero", "holes", "one row", "one column", "rank", "denormal", "one entry"])
-def test_limits(name, case, kind, rng):
-    X = low_rank(rng, (6, 5)).astype(np.float32)
-    if case == "zero":
-        X[:] = 0
-    elif case == "holes":
-        X[2] = 0
-        X[:, 3] = 0
-    elif case == "one row":
-        X = X[:1].copy()
-    elif case == "one column":
-        X = X[:, :1].copy()
-    elif case == "denormal":
-        X[3, 2] = 1e-42
-    elif case == "one entry":
-        X = X[:1, :1].copy()
-    rank = 9 if case == "rank" else 2
-    M = None
-    if kind == "none known":
-        M = np.zeros_like(X)
-    elif kind:
-        M = weights_of(kind, X.shape, rng).astype(np.float32)
-    problem = Problem(X if M is None else X * (M > 0), FROBENIUS, weights=M)
-    Wt, H, history = fit(SOLVERS[name], problem, *start(X, rank), max_iter=30)
-    assert np.isfinite(Wt).all() and np.isfinite(H).all() and Wt.min() >= 0 and H.min() >= 0
-    assert history[-1] <= history[0] * (1 + 1e-6)
-    codes = np.empty_like(Wt)
-    hals.codes(problem, codes, H)
-    assert np.isfinite(codes).all() and codes.min() >= 0
-    assert problem.objective(codes, H) <= history[-1] * (1 + 1e-5) + 1e-10 * float(np.square(X).sum()) + 1e-9
-
-
-@pytest.mark.parametrize("kind", [None, "missing", "skewed"])
-def test_the_number_of_threads_does_not_matter(kind, monkeypatch, rng):
-    X = low_rank(rng, (400, 300), 8)
-    M = None if kind is None else weights_of(kind, X.shape, rng)
-    problem = Problem(X if M is None else X * (M > 0), FROBENIUS, weights=M)
-    ends = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        Wt, H, _ = fit(hals.iterate, problem, *start(X, 8), max_iter=5)
-        codes = np.empty_like(Wt)
-        hals.codes(problem, codes, H)
-        ends.append((Wt, H, codes))
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("solver", [*SOLVERS.values(), svd])
+@pytest.mark.parametrize("solver", SOLVERS.values())
 def test_no_iteration_when_none_is_asked_for(solver, rng):
     X = low_rank(rng)
     Wt, H, history = fit(solver, Problem(X, FROBENIUS), *start(X, 3), max_iter=0)
     assert len(history) == 1 and (Wt == start(X, 3)[0]).all() and (H == start(X, 3)[1]).all()
-
-
-def test_a_half_of_pivoting_is_exact(rng):
-    X = low_rank(rng)
-    problem = Problem(X, FROBENIUS)
-    Wt, H, _ = fit(bpp, problem, *start(X, 3), max_iter=1)
-    best = [nnls(Wt.T, column)[1] ** 2 for column in X.T]
-    assert problem.loss_value(Wt, H) == pytest.approx(sum(best) / 2, rel=1e-10)
 
 
 # --- codes -----------------------------------------------------------------------------------------------------------
@@ -337,20 +261,6 @@ def test_codes_on_the_simplex_are_optimal(kind, rng):
         assert value(f) <= best.fun + 1e-8
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", [None, "missing"])
-@pytest.mark.parametrize("penalty", [{}, {"l1": 0.1, "high": 0.7}, {"simplex": "columns"}])
-def test_codes_of_a_row_do_not_depend_on_the_others(dtype, kind, penalty, rng):
-    X, H = low_rank(rng, (50, 333), 6, dtype=dtype), rng.random((6, 333)).astype(dtype)
-    M = None if kind is None else weights_of(kind, X.shape, rng).astype(dtype)
-    problem = Problem(X if M is None else X * M, FROBENIUS, Penalties(**penalty), weights=M)
-    together = codes_of(problem, H)
-    order = rng.permutation(50)
-    for rows in (order, [7], [7, 3, 20]):
-        part = replace(problem, X=problem.X[rows], weights=None if M is None else M[rows])
-        np.testing.assert_array_equal(codes_of(part, H), together[:, rows])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [None, "missing"])
 @pytest.mark.parametrize("penalty", [{}, {"high": 0.4}, {"simplex": "columns"}])
@@ -373,38 +283,3 @@ def test_codes_of_sparse_data_are_those_of_dense_data(rng):
     H = rng.random((4, 40))
     dense = codes_of(Problem(X, FROBENIUS), H)
     np.testing.assert_allclose(codes_of(Problem(sp.csr_array(X), FROBENIUS), H), dense, rtol=1e-9, atol=1e-12)
-
-
-# --- the singular value decomposition --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rank", [1, 4, 25, 30, 40])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_svd_is_the_floor_under_all_solvers(dtype, rank, sparse, rng):
-    X = low_rank(rng, dtype=dtype)
-    Wt, H = start(X, rank)
-    problem = Problem(sp.csr_array(X) if sparse else X, FROBENIUS)
-    before = problem.objective(Wt, H)
-    left, components, history = fit(svd, problem, Wt, H, max_iter=7)
-    values = np.linalg.svd(X.astype(float), compute_uv=False)
-    assert len(history) == 2 and history[0] == pytest.approx(before)
-    floor = np.square(values[rank:]).sum() / 2
-    assert history[1] == pytest.approx(floor, rel=1e-4, abs=1e-6 * before)
-    assert history[1] <= fit(hals.iterate, Problem(X, FROBENIUS), Wt, H, max_iter=40)[2][-1] + 1e-6 * before
-    count = min(rank, 30)
-    np.testing.assert_allclose(components[:count] @ components[:count].T, np.eye(count), atol=1e-4)
-    assert (left[count:] == 0).all() and (components[count:] == 0).all()
-    assert components[0].max() > 0 and (np.abs(components).max(axis=1) == components.max(axis=1)).all()
-    codes = np.empty_like(left)
-    svd_codes(problem, codes, components)
-    np.testing.assert_allclose(codes, left, atol=1e-4 * np.abs(left).max())
-
-
-def test_svd_of_nothing():
-    X = np.zeros((5, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Wt, H, history = fit(svd, Problem(X, FROBENIUS), np.ones((2, 5)), np.ones((2, 4)), max_iter=3)
-    assert (Wt == 0).all() and (H == 0).all() and history[-1] == 0

@@ -5,13 +5,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import nnls
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, fit
+from visionnmf.engine.solving import fit
 from visionnmf.engine.starts import STARTS
 
 FROBENIUS = Loss("frobenius")
@@ -66,52 +65,6 @@ def test_the_objective_never_rises_and_stopping_means_stationary(rng, name):
         assert np.linalg.norm(moved - F) < 2e-3 * np.linalg.norm(F)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_reaches_what_coordinate_descent_reaches(rng, dtype):
-    problem = make_problem(rng, dtype=dtype)
-    start = make_start(rng, problem, 3)
-    ends = []
-    for solver in ("nenmf", "hals"):
-        Wt, H = (F.copy() for F in start)
-        fit(problem, Wt, H, solver=solver, max_iter=40, tol=0)
-        assert Wt.dtype == H.dtype == dtype
-        ends.append(problem.objective(Wt, H))
-    assert ends[0] == pytest.approx(ends[1], rel=1e-2)
-
-
-def test_the_first_half_is_nonnegative_least_squares(rng):
-    problem = make_problem(rng)
-    Wt, H = make_start(rng, problem, 3)
-    exact = np.array([nnls(H.T, x)[0] for x in problem.X]).T
-    held = Problem(problem.X, FROBENIUS, Penalties(), Penalties(l2=1e12))
-    next(SOLVERS["nenmf"].iterate(held, Wt, H.copy(), max_iter=1))
-    np.testing.assert_allclose(Wt, exact, atol=1e-4)
-
-
-@pytest.mark.parametrize("factor", [1e-10, 1e10])
-def test_free_of_the_scale_of_the_data(rng, factor):
-    problem = make_problem(rng, dtype=np.float32)
-    scaled = Problem(problem.X * np.float32(factor), FROBENIUS)
-    start = make_start(rng, problem, 3)
-    Wt, H = (F.copy() for F in start)
-    Wt_scaled, H_scaled = (F * np.float32(factor**0.5) for F in start)
-    one = fit(problem, Wt, H, solver="nenmf", max_iter=30, tol=1e-3)
-    other = fit(scaled, Wt_scaled, H_scaled, solver="nenmf", max_iter=30, tol=1e-3)
-    assert abs(one.n_iter - other.n_iter) <= 2
-    np.testing.assert_allclose(np.array(other.history[:10]) / factor**2, one.history[:10], rtol=1e-3)
-
-
-@pytest.mark.parametrize(("shape", "r"), [((1, 5), 2), ((5, 1), 2), ((1, 1), 1), ((3, 2), 6)])
-@pytest.mark.parametrize("name", ["none", "simplex codes"])
-def test_shapes_at_the_edge(rng, shape, r, name):
-    problem = make_problem(rng, shape=shape, r=1, penalty_W=PENALTIES[name][0])
-    Wt, H = make_start(rng, problem, r)
-    fit(problem, Wt, H, solver="nenmf", max_iter=50, tol=1e-6)
-    if min(shape) == 1 and name == "none":
-        np.testing.assert_allclose(Wt.T @ H, problem.X, rtol=1e-3)
-    assert np.isfinite(Wt).all() and np.isfinite(H).all()
-
-
 @pytest.mark.parametrize("name", PENALTIES)
 def test_nothing_but_zeros(rng, name):
     penalty_W, penalty_H = PENALTIES[name]
@@ -122,19 +75,6 @@ def test_nothing_but_zeros(rng, name):
     penalty_W.feasible(Wt)
     fit(problem, Wt, H, solver="nenmf", max_iter=5, tol=1e-4)
     assert np.isfinite(Wt).all() and np.isfinite(H).all()
-
-
-@pytest.mark.slow
-def test_sparse_data_like_dense_data(rng):
-    problem = make_problem(rng)
-    X = np.where(rng.random(problem.X.shape) < 0.3, problem.X, 0)
-    dense, sparse = Problem(X, FROBENIUS), Problem(sp.csr_array(X), FROBENIUS)
-    start = make_start(rng, dense, 3)
-    ends = []
-    for problem in (dense, sparse):
-        Wt, H = (F.copy() for F in start)
-        ends.append(fit(problem, Wt, H, solver="nenmf", max_iter=20, tol=0).history)
-    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-9)
 
 
 # --- what the penalties are for ---------------------------------------------------------------------------------------

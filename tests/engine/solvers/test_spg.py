@@ -50,18 +50,6 @@ def test_codes_on_the_simplex_are_optimal(loss, weighted, weights_of_codes, X, r
         assert value(Wt[:, i]) <= best + 1e-6 * abs(best)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=given)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_s_codes_do_not_depend_on_its_company(loss, dtype, X, rng):
-    H = rng.gamma(0.5, 1, (R, N)).astype(dtype) + dtype(1e-3)
-    problem = Problem(X.astype(dtype), loss, Penalties(simplex="columns"))
-    Wt = solve_codes(problem, H)
-    assert Wt.dtype == dtype
-    for i in (0, 7, M - 1):
-        alone = Problem(problem.X[i : i + 1], loss, problem.penalty_W)
-        np.testing.assert_array_equal(solve_codes(alone, H)[:, 0], Wt[:, i])
-
-
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.beta >= 1], ids=given)
 def test_codes_of_components_that_are_nearly_alike(loss, rng):
     """Overlapping bumps: only what is convex, as the others have several minima."""

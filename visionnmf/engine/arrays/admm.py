@@ -38,12 +38,7 @@ class AdmmOnDevice:
         return admm.Totals.of(self._problem)
 
     def step(self, H: Any, inverse_rho: float, decay: float) -> admm.Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return what the components need next.
-
-        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied. `V`
-        is the target of least squares of some rows. A loss that `one_pass` does not evaluate (not `valued`) is computed
-        before.
-        """
+        """Update the codes in place for fixed components `H` (r, n), and return what the components need next."""
         problem, Wt, U, xp = self._problem, self._Wt, self._U, namespace_of(H)
         loss = problem.loss
         assert loss.record.proximal is not None
@@ -67,20 +62,13 @@ class AdmmOnDevice:
         return admm.Pass(right, xp.matmul(Wt, Wt.T), value, residual, penalty)
 
     def improve_components(self, H: Any, sums: admm.Pass, inverse_rho: float) -> float:
-        """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
-
-        `sums` has the Gram matrix of the codes and their product with the target. The penalty is multiplied by
-        `inverse_rho`, because least squares is the objective divided by rho.
-        """
+        """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before."""
         penalty = self._problem.penalty_H.value(H)
         self._components(H, sums.gram, sums.right, inverse_rho)
         return penalty
 
     def polish(self, H: Any, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS.
-
-        With `clip`, the target of HALS is the model plus the residuals, clipped at the parameter of the loss.
-        """
+        """Minimise the Huber loss over the codes and `H` (r, n), in place, by at most `max_iter` iterations of HALS."""
         return descent.iterate(self._problem, self._Wt, H, clip=True, max_iter=max_iter)
 
 
@@ -106,11 +94,7 @@ class _FixedOnDevice(admm.FixedComponents):
         self.scaled = admm.ScaledComponents(*(None if array is None else moved(array, H) for array in self.scaled))
 
     def _start(self, X: Any) -> Any:
-        """Return starting codes (n_rows, r): HALS sweeps from 0 on the rows, projected onto the box.
-
-        The sweeps are for components of norm 1, `unit`, with the Gram matrix `gram`. They only hold the codes at or
-        above 0: the bounds are those of the codes of the given components, and the projection scales them.
-        """
+        """Return starting codes (n_rows, r): HALS sweeps from 0 on the rows, projected onto the box."""
         right = self._product(self.scaled.unit, X.T)
         F = namespace_of(X).zeros_like(right)
         factors.Sweeps(NONNEGATIVE, admm.CODES_START_SWEEPS)(F, self.scaled.gram, right)

@@ -28,17 +28,10 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: 
 
 
 class DescentOnDevice:
-    """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`.
-
-    The target of least squares are the data; with weights, the data whose entries of small weight the model replaces in
-    part, and with `clip` the model plus the clipped residuals. Both majorise the loss divided by the largest weight.
-    """
+    """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`."""
 
     def __init__(self, problem: Problem, Wt: Any, clip: bool) -> None:
-        """Take the problem and its codes `Wt`, which :meth:`accept` overwrites with the best ones so far.
-
-        With `clip`, for the Huber loss, residuals are clipped at its parameter; otherwise the loss is least squares.
-        """
+        """Take the problem and its codes `Wt`, which :meth:`accept` overwrites with the best ones so far."""
         self._problem, self._clip = problem, clip
         self._codes = hals.ExtrapolatedCodes(Wt, problem.penalty_W)
         M, xp = problem.weights, namespace_of(Wt)
@@ -56,12 +49,7 @@ class DescentOnDevice:
         return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
-        """Update the codes for fixed `H`, extrapolate them by `momentum`, and update `H_new` in place.
-
-        Return the objective of the extrapolated codes and `H_new`. The sweeps minimise an upper bound of the loss
-        divided by its `_largest` weight, so penalties are multiplied by `scale`. If it is `_plain` least squares, the
-        loss follows from products of the factors with the data.
-        """
+        """Update the codes for fixed `H`, extrapolate them by `momentum`, and update `H_new` in place."""
         problem, codes, xp = self._problem, self._codes, namespace_of(H)
         gram, scale = xp.matmul(H, H.T), 1 / self._largest
         codes.new, codes.new_extrapolated = copied(codes.extrapolated), copied(codes.extrapolated)
@@ -81,12 +69,7 @@ class DescentOnDevice:
         return loss + problem.penalty_value(codes.new_extrapolated, H_new)
 
     def _target(self, H: Any, rows: slice, M: Any) -> Any:
-        """Return the target of least squares for some rows (n_rows, n) at the present codes, with their weights `M`.
-
-        For least squares without weights (`_plain`) the target is the data. Otherwise the squared distance to it is an
-        upper bound of the loss, divided by its `_largest` weight, that touches it at the model P; with `_clip`, of the
-        Huber loss.
-        """
+        """Return the target of least squares: the data, or what majorises the loss divided by the largest weight."""
         X = self._problem.X[rows, :]
         if self._plain:
             return X
@@ -96,10 +79,7 @@ class DescentOnDevice:
         return P + (E if M is None else M / self._largest * E)
 
     def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny.
-
-        `components` are the best ones, and the last ones after and before extrapolation, as the codes' `versions` are.
-        """
+        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny."""
         self._codes.accept()
         balance(self._problem, self._codes.versions, components)
 

@@ -36,11 +36,7 @@ class Sweeps:
     """HALS sweeps over a factor, by blocks: each change corrects the gradients of those after it in its block."""
 
     def __init__(self, penalty: Penalties, sweeps: int, *, alternate: bool = False, recorded: bool = True) -> None:
-        """Take the penalty of the factor, a box, l1 and l2, and the number of sweeps of a call.
-
-        Every second sweep runs backward if `alternate` is true. If `recorded` is true, a GPU records the sweeps once as
-        a CUDA graph, and replays it in later calls; recording takes longer than a single call.
-        """
+        """Keep the penalty and the sweeps of a call, which a GPU records once as a CUDA graph if `recorded` is true."""
         self.penalty, self.sweeps, self.alternate = penalty, sweeps, alternate
         self._run = Recorded(self._plain) if recorded else self._plain  # `_plain` runs the sweeps
 
@@ -61,10 +57,7 @@ class Sweeps:
         self._run(F, system, inverse, right, number(penalty.low, F), number(penalty.high, F))
 
     def _plain(self, F: Any, system: Any, inverse: Any, right: Any, low: Any, high: Any) -> None:
-        """Run the sweeps on `F` (r, n_points), in place, with the Gram matrix `system`, whose diagonal has `inverse`.
-
-        `right` are the right-hand sides less the l1 weights, and the bounds `low` and `high` arrays of no dimension.
-        """
+        """Run the sweeps on `F` (r, n_points), in place; `inverse` is that of the diagonal of `system` (r, r)."""
         xp, r = namespace_of(F), F.shape[0]
         size = next((b for b in range(MOST, LEAST, -1) if r % b == 0), MOST)  # equal blocks are compiled once
         blocks = [slice(first, min(first + size, r)) for first in range(0, r, size)]
@@ -79,31 +72,17 @@ class Sweeps:
 
 
 def _forward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
-    """Return a block of components `F` (b, n_points) after an update from the first to the last.
-
-    The arguments are those of :func:`_block`: right-hand sides and products of the Gram matrix with the whole factor
-    (b, n_points), the block's part of the Gram matrix, `system` (b, b), one over its diagonal, and the bounds of `F`.
-    It is a function of its own, because each order is compiled once.
-    """
+    """Return a block after an update from the first to the last component; each order is compiled once."""
     return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0])))
 
 
 def _backward(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any) -> Any:
-    """Return a block of components `F` (b, n_points) after an update from the last to the first.
-
-    The arguments are those of :func:`_block`: right-hand sides and products of the Gram matrix with the whole factor
-    (b, n_points), the block's part of the Gram matrix, `system` (b, b), one over its diagonal, and the bounds of `F`.
-    It is a function of its own, because each order is compiled once.
-    """
+    """Return a block after an update from the last to the first component."""
     return _block(F, right, product, system, inverse, low, high, list(range(F.shape[0]))[::-1])
 
 
 def _block(F: Any, right: Any, product: Any, system: Any, inverse: Any, low: Any, high: Any, order: list[int]) -> Any:
-    """Return a block of components `F` (b, n_points) after each was updated in this order, within the bounds.
-
-    `right` and `product` (b, n_points) are the right-hand sides and the products with the Gram matrix, whose part
-    `system` (b, b) belongs to the block; `inverse` (b,) is one over its diagonal.
-    """
+    """Return a block (b, n_points) after an update in this order; `product` is that of `system` with all of `F`."""
     xp = namespace_of(F)
     rows: list[Any] = [None] * len(order)
     moves: dict[int, Any] = {}  # changes of the components before, which `product` does not yet know

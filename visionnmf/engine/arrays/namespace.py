@@ -183,11 +183,7 @@ _compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def compiled(function: Callable[..., Any], like: Any) -> Callable[..., Any]:
-    """Return a function of arrays that PyTorch has compiled if the array `like` is on its GPU; otherwise unchanged.
-
-    One pass over the data then does what would take one for each operation. Where the compiler is missing or fails,
-    the function runs as it is.
-    """
+    """Return a function of arrays that PyTorch has compiled if the array `like` is on its GPU; otherwise unchanged."""
     if not (is_torch(like) and on_gpu(like)):
         return function
     if function not in _compiled:
@@ -213,11 +209,7 @@ def compiled(function: Callable[..., Any], like: Any) -> Callable[..., Any]:
 
 
 class Recorded:
-    """A function that changes its first array in place; on a GPU of PyTorch it is recorded once for each shape.
-
-    Replaying a record (a CUDA graph) starts hundreds of small operations at once, which would take longer to start one
-    by one than to run. The records, and the arrays that belong to them, go with this object.
-    """
+    """A function that changes its first array in place; on a GPU of PyTorch it is recorded once for each shape."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         """Keep the function, which the first call with arrays of some sizes records as a CUDA graph."""
@@ -241,10 +233,7 @@ class Recorded:
         first.copy_(arrays[0])
 
     def _record(self, given: list[Any]) -> tuple[Any, list[Any]]:
-        """Return the record of a call with copies of the given arrays, and these copies.
-
-        The function first runs on a stream of its own, as PyTorch asks for, because compilation cannot be recorded.
-        """
+        """Return the record of a call with copies of the given arrays, and these copies."""
         import torch
 
         arrays = [array.clone() for array in given]

@@ -18,43 +18,27 @@ from .namespace import namespace_of
 
 
 def manhattan(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the Manhattan loss: the `old` one plus the residuals `E`, clipped at ``limit = m b``.
-
-    The weights m of the entries and ``b = 1 / rho`` are in the limit; the other arguments are for other losses.
-    """
+    """Return the new dual of the Manhattan loss: the `old` one plus the residuals `E`, clipped at ``limit = m b``."""
     xp = namespace_of(E)
     return xp.minimum(xp.maximum(E + old, -limit), limit)
 
 
 def elastic_net(E: Any, P: Any, old: Any, limit: Any, M: Any, alpha: float) -> Any:
-    """Return the new dual ``a - prox(a)`` of the elastic net, ``a = E + old`` with residuals `E` and the `old` dual.
-
-    The prox soft-thresholds by ``limit = m b``, with weights m and ``b = 1 / rho``, and divides by ``1 + alpha m b``.
-    What soft-thresholding takes away from a is the new dual of the Manhattan loss.
-    """
+    """Return the new dual ``a - prox(a)`` of the elastic net, ``a = E + old`` with residuals `E` and the `old` dual."""
     a = E + old
     soft = a - manhattan(E, P, old, limit, M, 0.0)
     return a - soft / (1 + alpha * limit)
 
 
 def huber(E: Any, P: Any, old: Any, limit: Any, M: Any, delta: float) -> Any:
-    """Return the new dual of the Huber loss: ``a m b / (1 + m b)``, clipped at ``delta m b``.
-
-    Here ``a = E + old`` with the residuals `E` and the `old` dual, and ``limit = m b`` with the weights m of the
-    entries and ``b = 1 / rho``; the other arguments are for other losses.
-    """
+    """Return the new dual of the Huber loss: ``a m b / (1 + m b)``, clipped at ``delta m b``."""
     xp = namespace_of(E)
     new = (E + old) * (limit / (1 + limit))
     return xp.minimum(xp.maximum(new, -delta * limit), delta * limit)
 
 
 def kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
-    """Return the new dual of the Kullback-Leibler divergence: ``q - (P - old)`` with the model q of the prox.
-
-    That is the larger root of a quadratic equation with ``limit = m / rho`` and the weights m of the entries, by the
-    algebraic form without cancellation. `E` are the residuals ``X - P`` and `old` is the dual before. A missing entry,
-    of weight 0, has no dual.
-    """
+    """Return the new dual of the Kullback-Leibler divergence: ``q - (P - old)`` with the model q of the prox."""
     xp = namespace_of(E)
     X = E + P
     half = (P - old - limit) / 2
@@ -67,11 +51,7 @@ def kullback_leibler(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: fl
 
 
 def l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
-    """Return the dual ``a m b / (t + m b)`` of L21, ``a = E + old`` with residuals `E` and the dual `old` before.
-
-    The `limit` is ``m b`` with the weights `M` of the entries, or 1 if that is None, and ``b = 1 / rho``. Newton's
-    method solves ``sum m a^2 / (t + m b)^2 = 1`` for t of each row.
-    """
+    """Return the dual ``a m b / (t + m b)`` of L21, ``a = E + old`` with residuals `E` and the dual `old` before."""
     xp = namespace_of(E)
     a = xp.asarray(E + old, dtype=xp.float64)
     wide = xp.asarray(limit, dtype=xp.float64)
@@ -80,7 +60,7 @@ def l21(E: Any, P: Any, old: Any, limit: Any, M: Any, parameter: float) -> Any:
     else:
         weights = xp.asarray(M, dtype=xp.float64)
         t = xp.sum(0 * a, axis=1, keepdims=True)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(NEWTON_STEPS):  # Newton's method for ``sum m a^2 / (t + m b)^2 = 1`` in each row
             denominator = xp.where(weights > 0, t + wide, xp.ones_like(a))
             terms = weights * a * a / (denominator * denominator)
             value = xp.sum(terms, axis=1, keepdims=True)
@@ -99,13 +79,7 @@ def pass_of(loss: Any) -> Callable[..., tuple[Any, Any, Any]]:
     assert form is not None, "choose() asks for it"  # ADMM is chosen only for losses that have one
 
     def one_pass(X: Any, P: Any, U: Any, M: Any, bound: Any, decay: Any) -> tuple[Any, Any, Any]:
-        """Return the target of the next least-squares step, and each row's loss and primal residual.
-
-        `X` are the data, `P` their model, `U` the scaled dual, which is updated in place, all (n_rows, n), and `M` the
-        weights or None. `bound` is ``1 / rho``, one number or one a row (n_rows, 1), and `decay` the factor of the dual
-        after rho has grown. The `dual` of the loss's `form` has the formula, with its `parameter`. The loss is 0 if
-        it is computed separately, that is, if the form is not `valued`.
-        """
+        """Return the target of the next least-squares step, each row's loss (0 unless `valued`) and primal residual."""
         xp = namespace_of(X)
         old, E = U * decay, X - P
         new = form.dual(E, P, old, bound if M is None else M * bound, M, parameter)

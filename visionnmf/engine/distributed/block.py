@@ -107,7 +107,7 @@ class Block:
         self.given: Problem  # without them
         self.Wt: Array  # codes of `problem`
         self._written: Array | None = None  # array as large as the data that each pass writes to, as the dual
-        self._half: admm.Half  # the pass of ADMM, with its dual
+        self._rows: admm.AdmmInMemory  # the pass of ADMM, with its dual
         self._halves: Any  # updates of least squares: `hals.Gram`, `hals.Filled` or `hals.Clipped`
         self._codes: hals.ExtrapolatedCodes  # the codes before and after extrapolation
         self._gradient: Array  # (r, n_rows) of the loss with respect to the codes
@@ -123,13 +123,7 @@ class Block:
         return self.data.X if self.data.fitted is None else self.data.fitted
 
     def sums(self) -> Sums:
-        """Return the :class:`Sums` over the data that enter the fit and, for the mean, over those that were given.
-
-        With weights of samples, ``data.fitted`` and ``data.entries`` take the place of the given data ``data.X`` and
-        the weights of their entries, ``data.weights``. The items are, in this order: the sum of the data, the numbers
-        of all entries and of those whose weight is not 0, the sum and the number of observed entries of the given data,
-        the sum of squares, 1 if there are weights, and the largest weight.
-        """
+        """Return the :class:`Sums` over the data that enter the fit and, for the mean, over those that were given."""
         data, X = self.data, self.fitted_rows
         weights = data.weights if data.fitted is None else data.entries
         n_entries = X.shape[0] * X.shape[1]  # also those that sparse data do not store
@@ -144,12 +138,7 @@ class Block:
     # --- the start ----------------------------------------------------------------------------------------------------
 
     def begin(self, problem: Problem) -> None:
-        """Take loss and penalties from a problem without data; its weights are None if no block has any.
-
-        The block then has two problems: `given` of the data as they were given, for the final codes, and `problem` of
-        what weights of samples have made of them, for the fit: the data `fitted`, and the weights of the entries,
-        `entries`, which is None if there are none. Without weights of samples both are equal, and `fitted` is None.
-        """
+        """Take loss and penalties from a problem without data; its weights are None if no block has any."""
         data, weights = self.data, self.data.weights
         if problem.weights is not None and weights is None:
             weights = np.ones_like(data.X)
@@ -184,21 +173,14 @@ class Block:
         self.problem.penalty_W.feasible(self.Wt)
 
     def exact_objective(self) -> tuple[float]:
-        """Return the objective up to which a fit counts as exact, for the rows of this block.
-
-        It is in a tuple of one, because the answers of all blocks are added item by item.
-        """
+        """Return the objective up to which a fit counts as exact, for the rows of this block."""
         return (exact_objective(self.problem),)
 
     # --- the solvers --------------------------------------------------------------------------------------------------
 
     def totals(self) -> admm.Totals:
-        """Return the sums of this block that set the scale of rho, which grows along a path; prepare a pass of ADMM.
-
-        A pass updates the codes, and the dual (n_rows, n), which begins as zeros and is in a mapped file if the data
-        are in one. :meth:`admm_step` runs the passes.
-        """
-        self._half = admm.Half(self.problem, len(self.Wt), self._large_zeros())  # the pass over the rows of this block
+        """Return the sums of this block that set the scale of rho, which grows along a path; prepare a pass of ADMM."""
+        self._rows = admm.AdmmInMemory(self.problem, self.Wt, self._large_zeros())
         return admm.Totals.of(self.problem)
 
     def _large_zeros(self) -> Array:
@@ -211,24 +193,14 @@ class Block:
         return zero
 
     def admm_step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
-        """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs.
-
-        `decay` is the factor of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied. The
-        dual, the array `_written`, is kept by `_half`, which does the pass and overwrites the codes `Wt` (r, n_rows).
-        """
+        """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs."""
         self._mapped.load(self._written)  # the pages of the dual in one call; the pass would map them one by one
-        return self._half.step(self.Wt, H, inverse_rho, decay)
+        return self._rows.step(H, inverse_rho, decay)
 
     def prepare_descent(self, kind: str, largest: float) -> None:
-        """Choose the updates of least squares for a descent with extrapolation.
-
-        `kind` is "gram" for data without weights, "filled" for data with weights, or "clipped" for the Huber loss.
-        `largest` is the largest weight of all blocks. `_halves` updates either factor while the other is fixed, and
-        `_codes` keeps the codes before and after extrapolation. "filled" and "clipped" need an array as large as the
-        data.
-        """
+        """Choose the updates: "gram" without weights, "filled" with weights, "clipped" for the Huber loss."""
         # the pass of ADMM is over, and its dual as large as the data
-        self._half = None  # type: ignore[assignment]
+        self._rows = None  # type: ignore[assignment]
         if kind == "gram":
             self._halves = hals.Gram(self.problem)
         elif kind == "filled":
@@ -240,11 +212,7 @@ class Block:
         self._codes = hals.ExtrapolatedCodes(self.Wt, self.problem.penalty_W)
 
     def improve_codes(self, H: Array, momentum: float) -> CodesUpdate:
-        """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`.
-
-        `_codes` keeps the result as `new_extrapolated`, which :meth:`accept` or :meth:`reject` settles; `_halves` does
-        the sweeps. Return what the update of the components needs.
-        """
+        """Update the codes by sweeps of HALS for fixed components `H` (r, n), and extrapolate them by `momentum`."""
         self._mapped.load(self._written)  # the pages of an array that the step writes, in one call and not one by one
         self._codes.step(self._halves, H, momentum)
         new = self._codes.new_extrapolated
@@ -253,18 +221,11 @@ class Block:
         return CodesUpdate(gram, right, penalty, Largest(new.max(axis=1, initial=0)))
 
     def next_loss(self, H: Array) -> tuple[float]:
-        """Return the loss of `H` (r, n) and the extrapolated codes of the last update, which is not yet accepted.
-
-        It is in a tuple because the crew adds up the tuples of all blocks by item.
-        """
+        """Return the loss of `H` (r, n) and the extrapolated codes of the last update, which is not yet accepted."""
         return (self.problem.loss_value(self._codes.new_extrapolated, H),)
 
     def accept(self, exponents: Array | None) -> None:
-        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``.
-
-        The components are divided by these powers of two, which rounds nothing, so that neither factor leaves the range
-        of its dtype. None means that there is no need.
-        """
+        """Keep the last update of the codes, and multiply those of component k by ``2 ** exponents[k]``."""
         self._codes.accept()
         if exponents is not None:
             rescale(self._codes.versions, exponents)  # all versions of the codes that outlast an iteration
@@ -280,13 +241,9 @@ class Block:
     # --- the report ---------------------------------------------------------------------------------------------------
 
     def finish(self, H: Array, penalty: Any) -> None:
-        """Find the codes `found` (r, n_rows) of the final components `H` for the given data; drop the solver's state.
-
-        `penalty` is that of the codes of these components. `Wt` then holds the codes of the data that entered the fit:
-        `found`, each row times the number that multiplied that row of data.
-        """
+        """Find the codes `found` (r, n_rows) of the final components for the given data; drop the solver's state."""
         # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
-        self._half = self._halves = self._codes = None  # type: ignore[assignment]
+        self._rows = self._halves = self._codes = None  # type: ignore[assignment]
         self.found = solve_codes(replace(self.given, penalty_W=penalty), H)
         scale = self.data.row_scale
         self.Wt = self.found if scale is None else self.found * scale
@@ -302,23 +259,13 @@ class Block:
         return ReportSums(*self.objective(H), used, float(nonzero.sum()), float(lost.sum()), float(n_entries))
 
     def code_squares(self) -> tuple[Array, float]:
-        """Return the squared norms of the codes (r,) and the squared norm of the loss's derivative at the model 0.
-
-        Both are scales for the measure of optimality. The second is 0 for a loss without a kink, for which
-        :meth:`gradients` returns it.
-        """
+        """Return the squared norms of the codes (r,), and that of a kinked loss's derivative at the model 0, or 0."""
         W = self.Wt.astype(np.float64)
         squares = Derivatives.of(self.problem, tiny=0.0).squares_at_zero() if self.problem.loss.record.kink else 0.0
         return np.einsum("ij,ij->i", W, W), squares
 
     def gradients(self, H: Array, tiny: float, row_squares: float) -> tuple[Array, float]:
-        """Keep the gradient with respect to the codes; return that with respect to `H`, and a squared norm.
-
-        The squared norm, of the loss's derivative at the model 0, is a scale for the measure of optimality. It is
-        returned as 0 for a loss with a kink, for which :meth:`code_squares` has already given it. At a residual of at
-        most `tiny`, a kink, the derivative counts as 0 in the gradient of `H`. In that of the codes it is chosen to
-        make the gradient small, to an accuracy relative to `row_squares`, the squared norm over the number of rows.
-        """
+        """Keep the gradient of the codes; return that of `H`, and the squared derivative at 0 (0 with a kink)."""
         problem, W, H = self.problem, self.Wt.astype(np.float64), H.astype(np.float64)
         if not problem.loss.record.kink:
             found = gradients(problem, W, H)
@@ -332,43 +279,23 @@ class Block:
         return G_H, 0.0
 
     def find_kinks(self, H: Array, first: int, last: int, tiny: float) -> None:
-        """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`.
-
-        There the derivative of a loss with a kink may be any number of an interval. `H` (r, n) are the components.
-        `_ZeroResiduals` finds these entries, in double precision, and keeps the derivatives that are chosen there.
-        """
+        """Keep the entries of the features ``first:last`` whose residual is at most `tiny`, for :meth:`balance`."""
         problem, features = self.problem, slice(first, last)
         weights = None if problem.weights is None else problem.weights[:, features]
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
         self._zero_residuals = _ZeroResiduals(part, self.Wt.astype(np.float64), H[:, features].astype(np.float64))
 
     def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
-        """Find derivatives at the kinks that make the gradient of the components small; return by how much it changes.
-
-        The kinks are the entries whose residual is 0, in `_zero_residuals`: there the derivative of the loss may be any
-        number of an interval. `total` (r, n) is the gradient, of all blocks and with penalties, for codes of norm 1:
-        `norms` (r,) are their norms. The derivatives are those that this block would choose if it were alone, because
-        it does not know the others' choice; :meth:`move` then goes only a share of the way. A feature whose gradient
-        has a norm below `enough` is left as it is. `H` are the components. The tuple is the block's answer; those
-        of all blocks are added item by item.
-        """
+        """Find derivatives at the kinks as if this block were alone; return the change of the components' gradient."""
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
         return (self._zero_residuals.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
 
     def move(self, shares: Array) -> None:
-        """Move the derivatives at the kinks of feature j by the share ``shares[j]`` towards those of :meth:`balance`.
-
-        The kinks are the entries whose residual is 0, where the derivative of the loss may be any number of an
-        interval. :meth:`balance` has chosen those that make the gradient small if no other block moves.
-        """
+        """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
         self._zero_residuals.move(shares)
 
     def moved(self, norms: Array, sigma: float) -> tuple[float]:
-        """Return the squared change of the model by a gradient step on the codes.
-
-        The step of component k has the length ``1 / (sigma norms[k]^2)``: `sigma` is the curvature of the loss, and
-        `norms` (r,) are the norms of the components.
-        """
+        """Return the squared change of the model by a gradient step on the codes."""
         W = self.Wt.astype(np.float64)
         return (moved_squares(W, self._gradient, norms, self.problem.penalty_W, sigma),)
 
@@ -388,14 +315,7 @@ class _ZeroResiduals:
         self.goal = self.signs  # those that this block would choose if it were alone, towards which `move` goes
 
     def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
-        """Choose derivatives at zero residuals by coordinate descent; return the change of the gradient `total` (r, n).
-
-        The loss has a kink there: a derivative may be any number between minus and plus the entry of `bounds` (n_rows,
-        n), a sparse array that stores only these entries. `unit` (n_rows, r) are codes in units of their norms, `H` (r,
-        n) the components and `box` their bounds, at which a gradient of one sign is allowed. A feature whose gradient
-        has a norm below `enough` is done. The chosen derivatives become the `goal`, one for each stored entry. Those
-        that count at present, `signs`, stay as they are until :meth:`move`.
-        """
+        """Choose derivatives by coordinate descent as the `goal`; return the change of the gradient `total` (r, n)."""
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)
         G = np.ascontiguousarray(total.T)
@@ -408,10 +328,6 @@ class _ZeroResiduals:
         return np.asarray(G.T - total)
 
     def move(self, shares: Array) -> None:
-        """Move `signs`, the derivatives at the zero residuals, of feature j by the share ``shares[j]`` towards `goal`.
-
-        The loss has a kink there, so that a derivative may be chosen within `bounds`; `goal` has what :meth:`balance`
-        has chosen.
-        """
+        """Move the derivatives of feature j by the share ``shares[j]`` towards the `goal`."""
         # those of feature j are at `indptr[j]:indptr[j + 1]`
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

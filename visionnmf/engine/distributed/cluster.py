@@ -46,11 +46,7 @@ class ClusterCrew(Crew):
     """A crew on the workers of `client`, with the numbers of rows of the blocks that `recipes` compute."""
 
     def __init__(self, client: Any, recipes: Sequence[Any], sizes: Sequence[int], *, in_files: bool = False) -> None:
-        """Place blocks on the workers of the Dask `client`; each member is the actor of one worker with its blocks.
-
-        `recipes` are what Dask computes each block from, and `sizes` their numbers of rows. `in_files` says whether
-        workers keep blocks in files. The log holds the messages that are repeated for blocks of lost workers.
-        """
+        """Place blocks on the workers of the Dask `client`; each member is the actor of one worker with its blocks."""
         super().__init__(sizes)
         self._in_files = in_files
         self._client, self._recipes = client, list(recipes)
@@ -72,12 +68,7 @@ class ClusterCrew(Crew):
             time.sleep(0.2)
 
     def _send(self, messages: list[Message], n_reads: int) -> Answer:
-        """Pass messages to the blocks of all workers; return the sum of their answers to the last one.
-
-        Each of `_members` is the actor of a worker with the numbers of its blocks. Lost workers are replaced, and what
-        replaces them is asked again. All messages but the last `n_reads`, which change nothing, are logged, to be
-        repeated for blocks that have to be read again. Answers are added in the order of the workers' first blocks.
-        """
+        """Pass messages to the blocks of all workers; return the sum of their answers to the last one."""
         answers: dict[int, Answer] = {}  # by the number of the first block
         while True:
             asked = [member for member in self._members if member.numbers[0] not in answers]
@@ -105,11 +96,7 @@ class ClusterCrew(Crew):
             return None
 
     def _result(self, member: _Member, call: Any) -> Any:
-        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost.
-
-        `call` is the future, or None if the worker was lost before. Whether it is still there is checked every
-        :data:`PATIENCE` seconds, and after an error, which may have come from the loss.
-        """
+        """Wait for the result of a call that :meth:`_call` has begun; raise WorkerLostError if its worker is lost."""
         while call is not None:
             try:
                 return call.result(timeout=PATIENCE)
@@ -128,12 +115,7 @@ class ClusterCrew(Crew):
         return member.future.status not in ("finished", "pending") or member.address not in self._workers()
 
     def _replace(self, lost: list[_Member]) -> None:
-        """Read the blocks of lost members, the workers of a crew, again on others, and repeat all messages for them.
-
-        A cluster that starts a new worker for a lost one gets :data:`REPLACEMENT` seconds to do so; `_n_workers` is how
-        many there were at the beginning. More than :data:`ATTEMPTS` lost workers, `_losses` in all, end the fit with
-        VisionNMFError.
-        """
+        """Read the blocks of lost members, the workers of a crew, again on others, and repeat all messages for them."""
         self._losses += len(lost)
         if self._losses > ATTEMPTS:
             raise VisionNMFError(
@@ -148,11 +130,7 @@ class ClusterCrew(Crew):
         self._fill(sorted(number for member in lost for number in member.numbers))
 
     def _fill(self, numbers: list[int]) -> None:
-        """Compute the blocks of these numbers by their `_recipes`, and give them to the workers that hold the fewest.
-
-        Each round reads them (`data`, futures by number), shares them out (`parts`, numbers by address) and makes an
-        actor on each worker. Blocks of workers that are lost meanwhile are left in `numbers` for another round.
-        """
+        """Compute the blocks of these numbers by their recipes, and give them to the workers that hold the fewest."""
         while numbers:
             # reading is tied to no worker, because a task that is tied to one that is lost would wait for ever
             data = dict(zip(numbers, self._client.compute([self._recipes[number] for number in numbers]), strict=True))
@@ -165,11 +143,7 @@ class ClusterCrew(Crew):
                 self._client.cancel([data[number] for number in numbers], force=True)
 
     def _until_done(self, future: Any) -> None:
-        """Wait for a task that any worker may run, and raise what it has raised.
-
-        The result, a block of data, stays on its worker: ``future.result()`` would fetch it to this process. A block
-        that is lost afterwards is computed again by the worker that needs it.
-        """
+        """Wait for a task that any worker may run, and raise what it has raised."""
         while not future.done():
             time.sleep(0.01)
         if future.status == "error":
@@ -177,13 +151,7 @@ class ClusterCrew(Crew):
             future.result()
 
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:
-        """Return the numbers of the blocks that each worker (address) gets.
-
-        `data` are the futures of the blocks by number, and `workers` the threads of each address. A worker gets as many
-        blocks for each of its threads as others, with those that it has already, and if possible those that it has
-        read. Blocks in files (`_in_files`) stay with the worker that has written them, however many it has. `_members`
-        are the workers that hold blocks already.
-        """
+        """Return the numbers of the blocks that each worker (address) gets."""
         load = {address: 0 for address in workers}
         for member in self._members:
             load[member.address] = load.get(member.address, 0) + len(member.numbers)
@@ -212,12 +180,7 @@ class ClusterCrew(Crew):
         return {address: sorted(part) for address, part in parts.items() if part}
 
     def _build(self, parts: dict[str, list[int]], data: dict[int, Any], workers: dict[str, int]) -> list[int]:
-        """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile.
-
-        An actor is a :class:`.shard.Shard` that stays on its worker, and answers messages for its blocks. `parts` holds
-        the numbers of the blocks of each address, `data` the futures of the blocks by number, and `workers` the threads
-        of each address. All messages so far, `_log`, are repeated for the new actors.
-        """
+        """Make an actor on each worker for its blocks; return the blocks of workers that were lost meanwhile."""
         starts, begun = self.starts, []
         for address, numbers in parts.items():
             future = self._client.submit(

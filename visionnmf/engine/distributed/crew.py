@@ -33,19 +33,12 @@ class Crew(ABC):
         self._waiting.append((method, arguments))
 
     def update_and_sum(self, method: str, *arguments: Any) -> Answer:
-        """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items.
-
-        Each block answers with a tuple, and item i of the result is the sum of the items i over all blocks.
-        """
+        """Call a method of all blocks by its name, after waiting messages; return the sums of the answers' items."""
         # the method changes the blocks, so it is not among the last `n_reads` messages, which only read
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=0)
 
     def sum_of(self, method: str, *arguments: Any) -> Answer:
-        """Call a method that changes no block for all of them; return the sums of the items of their answers.
-
-        Waiting messages go first. The method reads only (`n_reads`), so it need not be repeated for a block that is
-        lost and computed again.
-        """
+        """Call a method that changes no block for all of them; return the sums of the items of their answers."""
         return self._send([*self._take_waiting(), (method, arguments)], n_reads=1)
 
     def _take_waiting(self) -> list[Message]:

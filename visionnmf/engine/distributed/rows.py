@@ -53,14 +53,7 @@ class RowsInBlocks:
         return self.problem.weights is not None
 
     def start(self, n_components: int, rng: RandomState, H: Array | None, given: bool) -> Array:
-        """Start all blocks, and return the components (r, n_features) to start from.
-
-        `H` are given components or None, and `given` says whether the blocks have given codes; what is not given is
-        drawn. As in memory (:func:`..starts.random`), the components are drawn first. A drawn factor beside a given one
-        is scaled so that the model has a quarter of the mean of the data. The crew passes each named message to all
-        blocks: "empty_codes" makes room, "take_codes" takes the given ones, and "start" multiplies the codes by a
-        number and makes them feasible.
-        """
+        """Start all blocks; return the components to start from: given ones, or drawn as by :func:`..starts.random`."""
         crew, sums, r = self.crew, self.sums, n_components
         mean = sums.total / (sums.n_observed or 1)
         scale = scale_of(mean, r)
@@ -84,12 +77,7 @@ class RowsInBlocks:
         return components
 
     def _draw(self, n_components: int, rng: RandomState, scale: float) -> None:
-        """Draw codes on all blocks, as absolute normal numbers of standard deviation `scale`.
-
-        Up to :data:`ONE_STREAM` codes are those that a fit in memory draws: each worker runs through the whole stream
-        of random numbers, and returns the state of the generator after it, which is the same for all. For more that
-        would take too long, and each block draws from a seed of its own.
-        """
+        """Draw codes on all blocks: up to :data:`ONE_STREAM` as a fit in memory does, otherwise from a seed a block."""
         if n_components * self.n_samples <= ONE_STREAM:
             # answers are summed over the workers; GeneratorState, whose `value` is the state, defines the sum of equal
             # states as one of them
@@ -113,35 +101,20 @@ class AdmmRowsInBlocks:
         self._rows = rows
 
     def totals(self) -> admm.Totals:
-        """Return the sums over all rows from which :func:`..solvers.admm.follow` chooses the first rho.
-
-        They are the sums of data and weights, the numbers of all and of observed entries, and the loss of a model of
-        zeros. Rho then grows along a path of fixed steps. Each block also makes room for the dual, which every pass of
-        ADMM updates.
-        """
+        """Return the sums over all rows from which :func:`..solvers.admm.follow` chooses the first rho."""
         return admm.Totals(*self._rows.crew.update_and_sum("totals"))
 
     def step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
-        """Update the codes for fixed components `H`; return the sums over all blocks that the components need.
-
-        `decay` is the factor of the last change of `inverse_rho` = 1 / rho. The sums come in double precision and are
-        returned in the dtype of `H`.
-        """
+        """Update the codes for fixed components `H`; return the sums over all blocks that the components need."""
         found = admm.Pass(*self._rows.crew.update_and_sum("admm_step", H, inverse_rho, decay))
         return found._replace(right=found.right.astype(H.dtype), gram=found.gram.astype(H.dtype))
 
     def improve_components(self, H: Array, sums: admm.Pass, inverse_rho: float) -> float:
-        """Update the components `H` (r, n) in place, in this process; return their penalty before.
-
-        `sums` are those over all blocks that :meth:`step` has returned, and `inverse_rho` is ``1 / rho``.
-        """
+        """Update the components `H` (r, n) in place, in this process; return their penalty before."""
         return admm.improve_components(self._rows.problem, H, sums, inverse_rho)
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss by descent, over the codes and `H` in place, from where ADMM ends; yield progress.
-
-        Each iteration runs HALS on "clipped" data: the model plus the residuals, clipped at the parameter of the loss.
-        """
+        """Minimise the Huber loss by descent, over the codes and `H` in place, from where ADMM ends; yield progress."""
         rows = DescentRowsInBlocks(self._rows, "clipped")
         return hals.descend(rows, H, self._rows.problem.penalty_H, max_iter=max_iter)
 
@@ -166,13 +139,7 @@ class DescentRowsInBlocks:
         return self._rows.objective(H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both.
-
-        The blocks extrapolate their codes by the share `momentum` of the last change. Without weights (`_kind` "gram")
-        the loss follows from the products that they return, unless it is so small that rounding would show; otherwise
-        the blocks evaluate it. `_scale` is the factor of the penalties that belongs to the loss that is majorised, and
-        `_halves` knows how many sweeps pay.
-        """
+        """Update the codes for fixed components `H`, and then `H_new` in place; return the objective of both."""
         found = CodesUpdate(*self._crew.update_and_sum("improve_codes", H, momentum))
         gram, right, self._largest_codes = found.gram.astype(H.dtype), found.right.astype(H.dtype), found.largest.value
         penalty_H = self._rows.problem.penalty_H
@@ -186,12 +153,7 @@ class DescentRowsInBlocks:
         return float(loss + (found.penalty + penalty_H.value(H_new)))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny.
-
-        `components`, all versions of the components that the caller keeps, are multiplied by powers of two
-        (`exponents`), and the codes of the blocks are divided by them. Penalties exclude this, because they depend on
-        the scale. `_largest_codes` (r,) are those of the last update.
-        """
+        """Keep the extrapolated codes, and rescale components of which one factor is huge and the other tiny."""
         exponents = None
         if not (self._rows.problem.penalty_W.kinds or self._rows.problem.penalty_H.kinds):
             exponents = imbalance(self._largest_codes, components[0].max(axis=1, initial=0))
@@ -223,11 +185,7 @@ def report(rows: RowsInBlocks, H: Array) -> Report:
 
 
 def optimality(rows: RowsInBlocks, H: Array) -> float:
-    """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`.
-
-    That is the larger change of the model by one gradient step on either factor, relative to the data; the step has the
-    length ``1 / sigma`` for components or codes of norm 1.
-    """
+    """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`."""
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
     # `at_zero`: sum of the squared derivatives at the model 0, for a loss with a kink; 0 for others
@@ -257,16 +215,11 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
 
 
 def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
-    """Return the gradient of the components `H` of some features with the best choice at zero residuals.
-
-    At a residual of 0 the loss has a kink, and its derivative may be any number of an interval; the best ones make the
-    gradient smallest. That is a bounded least-squares problem for each feature, which couples all samples. Coordinate
-    descent solves it in memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as
-    if it were alone, and all blocks move towards what they have found by the share that is best for their sum, at least
-    one over the number of blocks. `G` (r, n) is the gradient of the other entries, `slope` (r, n) that of the penalty,
-    and `norms` (r,) are those of the codes, by which all is divided, so that components of all scales count alike. A
-    feature whose gradient has a norm of at most `enough` needs no more rounds.
-    """
+    """Return the gradient of the components `H` of some features with the best choice at zero residuals."""
+    # That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it
+    # in memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone,
+    # and all blocks move towards what they have found by the share that is best for their sum, at least one over the
+    # number of blocks. All is divided by the norms of the codes, so that components of all scales count alike.
     penalty, crew = rows.problem.penalty_H, rows.crew
     low, high = penalty.box(np.float64)
     norms = np.where(norms > 0, norms, 1)

@@ -21,10 +21,7 @@ Answer = tuple[Any, ...]
 
 
 class Shard:
-    """Some blocks of rows; a message goes to each of them, and their answers are added in double precision.
-
-    So the sums of float32 data do not depend on which worker holds which block.
-    """
+    """Some blocks of rows; a message goes to each of them, and their answers are added in double precision."""
 
     def __init__(
         self, data: Sequence[BlockData], numbers: Sequence[int], starts: Sequence[int], threads: int | None = None
@@ -48,11 +45,7 @@ class Shard:
         return np.ascontiguousarray(self.blocks[self.numbers.index(number)].found.T)
 
     def draw(self, state: Any, n_samples: int, scale: float) -> tuple[Any]:
-        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards.
-
-        `state` is that of the generator before, `n_samples` the number of rows of all shards, and `scale` the standard
-        deviation of the normal numbers. Each shard draws all numbers and keeps those of its rows.
-        """
+        """Draw starting codes as a fit in memory does, and return the state of the generator afterwards."""
         rng = RandomState()
         rng.set_state(state)
         for k in range(len(self.blocks[0].Wt)):
@@ -64,10 +57,7 @@ class Shard:
         return (GeneratorState(rng.get_state()),)
 
     def draw_each(self, seeds: Sequence[int], scale: float) -> Answer:
-        """Draw starting codes, of standard deviation `scale`, for each block from its own of the `seeds`.
-
-        There is a seed for each block of all shards; `numbers` are those of the blocks here. The answer is empty.
-        """
+        """Draw starting codes, of standard deviation `scale`, for each block from its own of the `seeds`."""
         for block, number in zip(self.blocks, self.numbers, strict=True):
             block.draw_codes(seeds[number], scale)
         return ()

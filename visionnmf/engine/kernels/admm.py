@@ -36,12 +36,7 @@ def _end(first, n):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``.
-
-    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
-    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
-    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
-    """
+    """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
     for i in range(x.shape[0]):
@@ -60,12 +55,7 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
-    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``.
-
-    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
-    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
-    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
-    """
+    """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``."""
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
     loss = x.dtype.type(0)
@@ -88,12 +78,7 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 @kernel(reassociate=True, part=True)
 def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
-    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``.
-
-    A part of one row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares,
-    scaled dual `u`, first multiplied by `decay` and then overwritten by u+, and weights `m` or None; b is `bound` = 1 /
-    rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
-    """
+    """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
     loss = x.dtype.type(0)
@@ -118,13 +103,7 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Kullback-Leibler: the new model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``.
-
-    Then ``u+ = q - c``, where b is `bound` = 1 / rho. All arrays are (n,), a part of one row: `x` the data, `p` the
-    model, overwritten by ``p + 2 u+ - u``, the target of the next least-squares step, `u` the scaled dual, first
-    multiplied by `decay` and then overwritten by u+, and `m` the weights or None. Return 0 in place of the loss, which
-    would need a logarithm for each entry and is computed by the caller, and ``sum |u+ - u|``, the primal residual.
-    """
+    """Kullback-Leibler: the model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``."""
     number = x.dtype.type
     primal = number(0)
     for i in range(x.shape[0]):
@@ -143,15 +122,7 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """L21 loss ``sqrt(sum m (x - p)^2)`` of a whole row: ``u+ = a m b / (t + m b)``.
-
-    Here t is the norm ``sqrt(sum m s^2)`` of the prox s of a: ``max(0, |a| - b)`` without weights, otherwise the root
-    that :func:`_l21_norm` finds.
-
-    A row, all (n,): data `x`, model `p`, overwritten by ``p + 2 u+ - u``, the target of least squares, scaled dual `u`,
-    first multiplied by `decay` (old rho over new rho) and then overwritten by u+, and weights `m` or None; b is `bound`
-    = 1 / rho and ``a = x - p + u``. Return the loss and ``sum |u+ - u|``, the primal residual.
-    """
+    """L21 loss ``sqrt(sum m (x - p)^2)`` of a whole row: ``u+ = a m b / (t + m b)``."""
     number = x.dtype.type
     zero = number(0)
     squares = 0.0  # sum of a^2, in double precision; used without weights only
@@ -189,12 +160,7 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
-    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root.
-
-    The root is the weighted norm of the prox of a row for the L21 loss. Here ``a = x - p + decay u``, with the data
-    `x`, the model `p`, the scaled dual `u` and the weights `m`, all (n,), and b is `bound` = 1 / rho. The sum is
-    decreasing and convex in t, so Newton's iterates increase monotonically from 0 to the root.
-    """
+    """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root."""
     t = 0.0
     for _ in range(NEWTON_STEPS):
         value = 0.0
@@ -216,18 +182,7 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 def entries_pass(  # type: ignore[no-untyped-def]
     X, P, U, M, alpha, delta, kullback_leibler, bounds, decay, start, stop, losses, residuals
 ):
-    """Run the elementwise part of one ADMM iteration for a loss that is a sum over entries, on rows ``start:stop``.
-
-    The loss is the elastic net if `alpha` is a number, the Huber loss if `delta` is one, the Kullback-Leibler
-    divergence if `kullback_leibler` is True, and otherwise the Manhattan loss; the arguments that do not belong to it
-    are None, which removes their branches at compile time.
-
-    The data `X`, their weights `M`, or None, and the scaled dual `U`, which is updated in place, are (n_rows, n). `P`
-    (stop - start, n), the model of these rows, receives the target of least squares. `bounds` (n_rows,) are ``1 / rho``
-    of the rows, and `decay` rescales the dual because rho has changed. `losses` and `residuals` (n_rows,) receive each
-    row's loss and the l1 norm of its primal residual. For Kullback-Leibler the losses are 0: they would need a
-    logarithm for each entry, and the caller computes them elsewhere.
-    """
+    """Run the pass on rows ``start:stop`` for a loss of entries: Manhattan, or that whose argument is not None."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
         for first in range(0, X.shape[1], CHUNK):  # the sums of chunks are added in double precision
@@ -248,15 +203,7 @@ def entries_pass(  # type: ignore[no-untyped-def]
 
 @kernel
 def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
-    """Run the elementwise part of one ADMM iteration for the loss of l2 norms of rows, on rows ``start:stop``.
-
-    The norm couples the entries of a row, so rows are processed as wholes and not in chunks.
-
-    `P` (stop - start, n), the model of these rows, receives the target of least squares, and the scaled dual `U` is
-    updated in place. `bounds` (n_rows,) are ``1 / rho`` of the rows, and `decay` rescales the dual because rho has
-    changed. `losses` and `residuals` (n_rows,) receive each row's loss and the l1 norm of its primal residual.
-    `parameter` is unused.
-    """
+    """Run the pass on rows ``start:stop`` for the loss of norms of rows, which are not cut into chunks."""
     for j in range(start, stop):
         m = None if M is None else M[j]
         losses[j], residuals[j] = _l21(X[j], P[j - start], U[j], m, bounds[j], decay)

@@ -8,27 +8,15 @@ CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are 
 
 
 @kernel(reassociate=True, part=True)
-def dot(a, b):  # type: ignore[no-untyped-def]
-    """Return ``sum a b``: chunks of :data:`CHUNK` entries are summed in the dtype of `a`, then in double precision."""
+def dot(a, b, weights):  # type: ignore[no-untyped-def]
+    """Return ``sum weights a b``, `weights` None for 1: chunks are summed in the dtype of `a`, then in double."""
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
         part, other = a[first : first + CHUNK], b[first : first + CHUNK]
+        factors = None if weights is None else weights[first : first + CHUNK]
         partial = a.dtype.type(0)
         for i in range(part.shape[0]):
-            partial += part[i] * other[i]
-        total += partial
-    return total
-
-
-@kernel(reassociate=True, part=True)
-def weighted_dot(a, b, weights):  # type: ignore[no-untyped-def]
-    """Return ``sum weights a b`` for vectors; sums of chunks are added in double precision as in :func:`dot`."""
-    total = 0.0
-    for first in range(0, a.shape[0], CHUNK):
-        part, other, factors = a[first : first + CHUNK], b[first : first + CHUNK], weights[first : first + CHUNK]
-        partial = a.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += part[i] * other[i] * factors[i]
+            partial += part[i] * other[i] if factors is None else part[i] * other[i] * factors[i]
         total += partial
     return total
 
@@ -43,36 +31,17 @@ def short_dot(a, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def sum_abs(values):  # type: ignore[no-untyped-def]
-    """Return ``sum |values|`` of a vector; the sums of chunks are added in double precision as in :func:`dot`."""
+def sum_abs(values, weights):  # type: ignore[no-untyped-def]
+    """Return ``sum weights |values|``, `weights` None for 1; sums of chunks are added in double as in :func:`dot`."""
     total = 0.0
     for first in range(0, values.shape[0], CHUNK):
         part = values[first : first + CHUNK]
+        factors = None if weights is None else weights[first : first + CHUNK]
         partial = values.dtype.type(0)
         for i in range(part.shape[0]):
-            partial += abs(part[i])
+            partial += abs(part[i]) if factors is None else abs(part[i]) * factors[i]
         total += partial
     return total
-
-
-@kernel(reassociate=True, part=True)
-def weighted_sum_abs(values, weights):  # type: ignore[no-untyped-def]
-    """Return ``sum weights |values|`` of vectors; sums of chunks are added in double precision as in :func:`dot`."""
-    total = 0.0
-    for first in range(0, values.shape[0], CHUNK):
-        part, factors = values[first : first + CHUNK], weights[first : first + CHUNK]
-        partial = values.dtype.type(0)
-        for i in range(part.shape[0]):
-            partial += abs(part[i]) * factors[i]
-        total += partial
-    return total
-
-
-@kernel(reassociate=True, part=True)
-def multiply(a, b, out):  # type: ignore[no-untyped-def]
-    """Write ``a * b`` to `out`."""
-    for i in range(a.shape[0]):
-        out[i] = a[i] * b[i]
 
 
 @kernel(part=True)

@@ -28,22 +28,15 @@ FACES = 40  # maximum number of faces of the box to try
 def improve_rows(  # type: ignore[no-untyped-def]
     Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
 ):
-    """Replace the divergence of each row by a quadratic approximation and improve the codes on it.
+    """Replace the divergence of each row by a quadratic approximation and improve the codes (n_rows, r) on it.
 
     This is cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
-    Codes that stayed at their lower bound in the first sweep are skipped in later ones. The residuals e and curvatures
-    b are such that ``-b e`` is the gradient ``-m v (y - p)`` with respect to the model p, for data y, weights m and ``v
-    = p^(beta - 2)``. The curvature is Fisher's, ``m v``, or the harmonic mean of Fisher's and Newton's if the
-    divergence is `convex`.
+    The residuals e and curvatures b are such that ``-b e`` is the gradient ``-m v (y - p)`` with respect to the model
+    p. The curvature is Fisher's, ``m v``, or the harmonic mean of Fisher's and Newton's if the divergence is `convex`.
 
-    The data `Y`, the model `P` (codes times components) and `V` = ``P**(beta - 2)`` are (n_rows, n), and `M`
-    (n_rows, n) holds entry weights or is None. `convex` tells whether the divergence is convex in the model. The fixed
-    factor `A` (r, >= n) is padded with zeros. `codes` (n_rows, r) are updated in place. The rows of `limits` (4, r) are
-    the lower bounds, upper bounds, l1 and l2 weights of the codes; `units` (n_rows, 3) holds each row's factors for
-    bounds, l1 and l2. `lines` (3, >= n), zero beyond n, and `stays` (r,) are scratch. `model` (n_rows, n) receives the
-    model at the new codes, at least `floor`. `flat` (n_rows,) receives how many entries have so little curvature, a
-    Newton curvature of less than :data:`FLAT` times Fisher's, that their residuals are large and `model`, which follows
-    from the residuals, is inexact there.
+    `V` is ``P**(beta - 2)``. `A` (r, >= n) and the scratch `lines` (3, >= n) are zero beyond n; `stays` (r,) is
+    scratch. `model` (n_rows, n) receives the model at the new codes, at least `floor`, and `flat` (n_rows,) how many
+    entries have so little curvature that `model`, which follows from the residuals, is inexact there.
     """
     e, b, start = lines[0], lines[1], lines[2]  # residuals, curvatures, and the residuals before any change
     number, zero = Y.dtype.type, lines.dtype.type(0)
@@ -111,12 +104,10 @@ def improve_rows(  # type: ignore[no-untyped-def]
 def component_by_component(  # type: ignore[no-untyped-def]
     E, B, Wt, H, low_W, high_W, l1_W, l2_W, low_H, high_H, l1_H, l2_H
 ):
-    """Run one round of weighted least squares: for each component, update its row of `H` and then its codes.
+    """Update each row of `H` and then its codes by weighted least squares (Li, Lebanon & Park 2012, lines 6 to 14).
 
-    Li, Lebanon & Park (2012), Algorithm 1, lines 6 to 14; an l1 penalty is subtracted from the numerator. The residual
-    `E` (n_rows, n) is kept up to date, `B` (n_rows, n) >= 0 holds entry weights, and the codes `Wt` (r, n_rows) and
-    components `H` (r, n) are updated in place within their bounds, the numbers `low_W` to `high_W` and `low_H` to
-    `high_H`. The l1 and l2 weights are (r,) and >= 0.
+    The residual `E` (n_rows, n) is kept up to date; `B` (n_rows, n) >= 0 are entry weights. An l1 penalty is subtracted
+    from the numerator.
     """
     number = E.dtype.type
     rows, n = E.shape
@@ -162,12 +153,7 @@ def component_by_component(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
-    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component.
-
-    `y` (n,) are data, `p` (n,) the model, `m` (n,) weights or None, and `a` (>= n,) the component. The derivative of
-    the Kullback-Leibler divergence with respect to the code is the first sum minus the second, and the third is its
-    slope.
-    """
+    """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component."""
     zero = y.dtype.type(0)
     target, total, slope = zero, zero, zero  # the three sums, in this order
     for i in range(y.shape[0]):
@@ -190,16 +176,11 @@ def _move_model(p, change, a, floor):  # type: ignore[no-untyped-def]
 
 @kernel
 def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[no-untyped-def]
-    """Run coordinate descent for the Kullback-Leibler divergence over the codes of each row, in place.
+    """Run coordinate descent for the Kullback-Leibler divergence over the codes (n_rows, r), and update the model `P`.
 
     As in Hsieh & Dhillon (2011), one code f is updated at a time. Its derivative is ``sum(m a) + l1 + l2 f - S(f)``
     with ``S = sum m a y / p``, a sum of hyperbolas. Newton's method is applied to ``1 / S`` instead of S, which is
     exact for a single hyperbola (``docs/derivations/kullback_leibler.md``).
-
-    `Y` and the model `P` are (n_rows, n); `P` is updated with the codes and stays at least `floor`. `M` (n_rows, n)
-    holds entry weights, or is None. `codes` is (n_rows, r), and the fixed factor `A` is (r, >= n). The rows of `limits`
-    (4, r) are the lower bounds, upper bounds, l1 and l2 weights; `units` (n_rows, 3) holds each row's factors for
-    bounds, l1 and l2.
     """
     r = A.shape[0]
     for j in range(Y.shape[0]):
@@ -257,11 +238,9 @@ def newton_steps(  # type: ignore[no-untyped-def]
     identifies a face of the box, and a Cholesky factorisation minimises on that face (Moré & Toraldo 1991 do it with
     projected and conjugate gradients). If G is not positive definite, the factor and so the step is NaN.
 
-    `A` is (r, n), `curvatures` (n_rows, n), and `diagonals` (n_rows, r) the diagonals of G with the penalties.
-    `gradients` (n_rows, r) are updated to those at the end. `below` and `above` (n_rows, r) bound the step. `free`
-    (n_rows, r + 3) lists the variables, with those that may change first, and three more that fill the last block of
-    four; `counts` (n_rows,) holds how many may change. `steps` (n_rows, r) is zero on entry. `face` (r,), `lines`
-    (4, n), `G` and `factor` (r, r) and `x` (r,) are scratch.
+    `diagonals` (n_rows, r) are those of G with the penalties, `below` and `above` (n_rows, r) bound the step, and
+    `free` (n_rows, r + 3) lists the variables, with the `counts` (n_rows,) that may change first, and three more that
+    fill the last block of four. `face` (r,), `lines` (4, n), `G` and `factor` (r, r) and `x` (r,) are scratch.
     """
     for j in range(steps.shape[0]):
         low, high, index, count, d, s = below[j], above[j], free[j], counts[j], steps[j], gradients[j]

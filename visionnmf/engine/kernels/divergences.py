@@ -30,11 +30,7 @@ float32, int32 = np.float32, np.int32
 
 
 def same_bits(x: Any) -> Any:
-    """Reinterpret a float as an integer of the same bits, or the reverse.
-
-    This body runs only without the compiler. In compiled code :func:`_lower_same_bits` takes its place, because numba
-    needs 0.04 s more to compile ``x.view``.
-    """
+    """Reinterpret a float as an integer of the same bits, or the reverse; compiled, :func:`_lower_same_bits`."""
     return x.view({"i": "f", "f": "i"}[x.dtype.kind] + str(x.dtype.itemsize))
 
 
@@ -57,12 +53,7 @@ def _lower_same_bits(context, builder, signature, arguments):  # type: ignore[no
 
 @kernel(reassociate=True, part=True)
 def log_double(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal float64.
-
-    The bits of ``x = 2^e m`` give e and m, with m between sqrt(1/2) and sqrt(2), and ``log m = 2 atanh(s)`` with
-    ``s = (m - 1) / (m + 1)`` is a power series in ``q = s^2``. ``SHIFT[0]`` is the number of mantissa bits, and
-    ``ROOT[0]`` holds the bits of sqrt(1/2).
-    """
+    """Return the natural logarithm of a positive normal float64."""
     bits = same_bits(x)
     e = (bits - ROOT[0]) >> SHIFT[0]
     m = same_bits(bits - (e << SHIFT[0]))
@@ -75,11 +66,7 @@ def log_double(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def log_single(x):  # type: ignore[no-untyped-def]
-    """Return the natural logarithm of a positive normal float32, by the steps of :func:`log_double`.
-
-    The bits of ``x = 2^e m`` give e and m, with m between sqrt(1/2) and sqrt(2), and ``log m = 2 atanh(s)`` is a power
-    series in ``q = s^2``. ``ROOT[1]`` holds the bits of sqrt(1/2), and ``SHIFT[1]`` is the number of mantissa bits.
-    """
+    """Return the natural logarithm of a positive normal float32, by the steps of :func:`log_double`."""
     bits = same_bits(x)
     e = (bits - ROOT[1]) >> SHIFT[1]
     m = same_bits(int32(bits - (e << SHIFT[1])))
@@ -106,13 +93,7 @@ def _log(x):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float64 `values` (n,).
-
-    `out` may be `values` itself. The power is ``2^y = 2^k exp(z)`` with an integer k and a small z: a Taylor series
-    gives exp(z), and k is added to the bits of its exponent, which `same_bits` shows as an integer. There are two loops
-    with one comparison each, because LLVM turns two comparisons in one loop into branches and does not vectorise it. In
-    double precision ``LIMIT[0]`` is the largest y, and ``SHIFT[0]`` the number of mantissa bits.
-    """
+    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float64 `values` (n,)."""
     exponent *= LOG2_E
     for i in range(values.shape[0]):
         y = exponent * log_double(values[i])  # the binary logarithm of the power
@@ -129,12 +110,7 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
-    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,).
-
-    `out` may be `values` itself. As in :func:`power_double`, the power is ``2^y = 2^k exp(z)`` with an integer k, which
-    is added to the bits of the exponent, and a small z, for which a Taylor series is enough. In single precision
-    ``LIMIT[1]`` is the largest y, and ``SHIFT[1]`` the number of mantissa bits.
-    """
+    """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,)."""
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):
         y = factor * log_single(values[i])  # the binary logarithm of the power
@@ -154,11 +130,7 @@ def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y log(y / p) - y + p)`` of each row to `out` (n_rows,), in double precision.
-
-    The data `Y`, the model `P` > 0 and the weights `M` (or None) are (n_rows, n). Ratios below `tiny` are raised to it,
-    because the logarithm needs a positive number; a y of 0 then contributes p, as it should.
-    """
+    """Write ``sum m (y log(y / p) - y + p)`` of each row to `out` (n_rows,), in double precision."""
     tiny = Y.dtype.type(LEAST_RATIO)
     for j in range(Y.shape[0]):
         total = 0.0
@@ -187,12 +159,7 @@ def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-def]
-    """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))`` of each row to `out`.
-
-    Here y are the data `Y`, p the model `P` > 0, m the weights `M` (or None), all (n_rows, n), and b is `beta`, which
-    must not be 0 or 1. The caller passes the powers ``Y**beta`` as `powers` and ``P**(beta - 2)`` as `V`, both
-    (n_rows, n). `out` is (n_rows,).
-    """
+    """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))`` of each row to `out`."""
     number = Y.dtype.type
     b = number(beta)
     c = number(beta - 1.0)

@@ -15,13 +15,10 @@ UNROLL = 4  # components combined in one pass, so that each sum is loaded and st
 
 
 def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
-    """Run HALS on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F`, in place.
+    """Run HALS on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F` (r, n), in place.
 
-    HALS (hierarchical alternating least squares) is coordinate descent: each of `sweeps` sweeps minimises over one row
-    of `F` after the other. This is Cichocki & Phan (2009), Algorithm 2, in Gram form, with each entry of `F` (r, n)
-    clipped to [`low`, `high`], which have the dtype of `F`. `G` (r, r) is ``A A.T``, `B` (r, >= stop - offset) is
-    ``A V`` whose first column belongs to column `offset` of `F`, and `l1`, `l2` (r,) are >= 0. `alternate` runs every
-    second sweep backward. The columns are independent, so the inner loops run along them.
+    This is Cichocki & Phan (2009), Algorithm 2, in Gram form: `G` is ``A A.T``, and `B` is ``A V``, whose first column
+    belongs to column `offset` of `F`. `alternate` runs every second sweep backward.
     """
     padded = -(-F.shape[0] // UNROLL) * UNROLL  # number of components, rounded up to whole blocks
     rows = 2 * padded + UNROLL  # for `F`, `B` and the sums of one block
@@ -37,19 +34,12 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
 def _columns(  # type: ignore[no-untyped-def]
     F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many
 ):
-    """Run one HALS pass, blocked over components and columns; the arguments are those of :func:`hals_columns`.
+    """Run one HALS pass, blocked over components and columns; the padding has zeros in the Gram matrix.
 
-    That is, minimise ``<F, G F> / 2 - <B, F> + l1 . F + l2 . F^2 / 2`` over one row of `F` (r, n) after the other,
-    within [`low`, `high`], for columns ``start:stop``. Column 0 of `B` belongs to column `offset` of `F`. `padded` is
-    r rounded up to a multiple of UNROLL. The padding has zeros in the Gram matrix and so affects nothing.
-
-    `system` (padded + 1, padded), zero on entry, receives the Gram matrix, and in its last row the inverse of the
-    diagonal. `scratch` (2 padded + UNROLL, TILE), zero on entry, holds rows of one tile of `F`, of `B`, and of the
-    sums. `few` and `many` select blocks of two or four components; numba omits the branch whose flag is None. It is a
-    single function because separate parts would not know the fixed width of a tile (20 % slower).
-
-    Within a block, k0 to k3 are its components, w0 to w3 their negative gradients, and g0 to g3 their rows of the Gram
-    matrix; a, e, c and d are Gram entries; f0 to f3 are rows of `F`, and i0 to i3 inverse diagonal entries.
+    `system` and `scratch` are zero on entry. `few` or `many` selects blocks of two or four components; the other is
+    None. It is a single function because separate parts would not know the fixed width of a tile (20 % slower). Within
+    a block, k0 to k3 are its components, w0 to w3 their negative gradients, and g0 to g3 their rows of the Gram matrix;
+    a, e, c and d are Gram entries; f0 to f3 are rows of `F`, and i0 to i3 inverse diagonal entries.
     """
     r, padded, width = F.shape[0], system.shape[1], scratch.shape[1]
     if width != TILE:  # never true, but it tells LLVM the width and that rows do not overlap (6 times faster)

@@ -24,11 +24,7 @@ FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong
 
 @kernel(reassociate=True, part=True)
 def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``f g f / 2 - b f`` over the box [`low`, `high`], for the codes `f` (r,) of one point.
-
-    `f` is updated in place; `g` (r, r) is positive definite, `b` is (r,), and `slope` (r,) is scratch for the negative
-    gradient ``b - g f``. It ends after `sweeps` sweeps, or when a sweep changes nothing.
-    """
+    """Run coordinate descent on ``f g f / 2 - b f`` over the box, for one point; `slope` (r,) is scratch."""
     r = f.shape[0]
     for k in range(r):
         slope[k] = b[k] - short_dot(g[k], f, r)
@@ -49,12 +45,7 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
-    """Minimise over the free variables, with the others held at their bounds, by a Cholesky factorisation.
-
-    The objective is ``f g f / 2 - b f`` with `g` (r, r) and `b` (r,), and variable k is free if ``state[k]`` is FREE.
-    The free entries of `f` (r,) must be 0 on entry and receive the solution. `factor` (>= r, r) receives the Cholesky
-    factor and `index` (r,) the free variables; their number is returned. `x` (r,) is scratch.
-    """
+    """Minimise over the free variables, whose `f` is 0 on entry, by a Cholesky factorisation; return their number."""
     count: Any = np.int64(0)  # a literal 0 would compile `short_dot` twice
     for k in range(f.shape[0]):
         if state[k] == FREE:
@@ -77,12 +68,7 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
-    """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier.
-
-    The correction is along the inverse Hessian of the free variables times a vector of ones, computed in the scratch
-    array `ones` (r,). `factor` is the Cholesky factor of the `count` free variables, which `index` lists. All other
-    entries of `f` (r,) are 0, the lower bound of the simplex.
-    """
+    """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier."""
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
     total = -1.0  # becomes the sum of f minus 1
@@ -114,13 +100,7 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
-    """Write to `wanted` (r,) the state that each variable should have, and count those in another state.
-
-    The states are LOW (-1), FREE (0) and HIGH (1), and the objective is ``f g f / 2 - b f`` over [`low`, `high`]. A
-    free variable outside the box should go to the bound it violates. A variable at a bound should be freed if the
-    derivative, with the `multiplier` of the constraint ``sum f = 1`` (0 without it), points into the box by more than
-    `slack`. Return the count and the last of these variables.
-    """
+    """Write to `wanted` the state that each variable should have; return how many, and which last, have another."""
     count: Any = np.int64(0)
     last: Any = np.int64(0)
     for k in range(f.shape[0]):
@@ -139,18 +119,15 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
 
 @kernel
 def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, settled):  # type: ignore[no-untyped-def]
-    """Minimise ``f G f / 2 - b f`` exactly for each row of `F`, over a box or the simplex, in double precision.
+    """Minimise ``f G f / 2 - b f`` exactly for each row of `F` (n_points, r), over a box or the simplex, in float64.
 
     The method is block principal pivoting (Kim & Park 2008; Judice & Pires 1994 for two bounds). All variables in the
     wrong state change at once as long as that reduces their number; otherwise only the last one changes, which cannot
-    cycle.
+    cycle. If pivoting fails, a row keeps its start or what coordinate descent made of it.
 
-    `F` (n_points, r) holds the start and receives the result; if pivoting fails, a row keeps its start or what
-    coordinate descent made of it. `B` is (n_points, r). `G` (n_points, r, r), or (1, r, r) for all points, is positive
-    definite. `ones` (r,) is scratch that selects the simplex instead of the box; None selects the box. `sweeps` of
-    coordinate descent run first and find most active bounds; 0 is for starts near the solution and for the simplex.
-    `tolerance` of the derivative is relative to the largest entry of a row of `B`. `integers` (3, r) and `reals`
-    (r + 2, r) are scratch. `settled` (n_points,) receives whether the optimality conditions hold.
+    `G` is (n_points, r, r), or (1, r, r) for all points. `ones` (r,) is scratch that selects the simplex; None selects
+    the box. `tolerance` of the derivative is relative to the largest entry of a row of `B`. `integers` (3, r) and
+    `reals` (r + 2, r) are scratch. `settled` (n_points,) receives whether the optimality conditions hold.
     """
     r = F.shape[1]
     f, x = reals[r], reals[r + 1]  # the first r rows are for the Cholesky factor
@@ -196,12 +173,7 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 
 @kernel(reassociate=True, allocates=True)
 def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop`` of the data.
-
-    `X` and the weights `M` are (n_rows, n), `A` is (r, n), and the codes `Ft` (r, n_rows) are updated in place within
-    [`low`, `high`]; `l1` and `l2` (r,) are >= 0. Each row gets `sweeps` sweeps. Its weighted residual ``m (x - f A)``
-    is kept up to date in cache, so a code that stays at its bound costs one inner product.
-    """
+    """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop``."""
     number = A.dtype.type
     zero = number(0)
     r, n = A.shape
@@ -241,12 +213,7 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 
 @kernel
 def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
-    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``.
-
-    `X`, `M` and `P` are (n_rows, n), and `scale` is one over the largest weight, so an entry of that weight becomes its
-    datum and a missing one stays the model. This is the majorisation step that reduces weighted to unweighted least
-    squares.
-    """
+    """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``, `scale` one over the largest weight."""
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]
         for i in range(x.shape[0]):
@@ -260,11 +227,9 @@ def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
 def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignore[no-untyped-def]
     """Run coordinate descent on ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, nodes ``first:last``, H >= 0.
 
-    Without the diagonal, the codes of one node solve a non-negative least-squares problem, so each code minimises a
-    parabola; with the diagonal it would be a quartic (Vandaele et al. 2016). `S` (n, n) is symmetric, and `c` (n,) >= 0
-    holds node weights. `H` (r, n), `HC` = ``H * c``, `G` = ``HC @ H.T`` (r, r, float64) and `B` =
-    ``HC @ S[:, first:last]`` (r, last - first) are updated in place. Each node gets at most `passes` passes over its
-    codes. Node j's problem is ``h G h / 2 - b h``, with its own share taken out of `G` and `B`.
+    Without the diagonal, the codes of one node solve a non-negative least-squares problem, ``h G h / 2 - b h`` with its
+    own share taken out of `G` and `B`; with the diagonal it would be a quartic (Vandaele et al. 2016). `HC` = ``H *
+    c``, `G` = ``HC @ H.T`` (float64) and `B` = ``HC @ S[:, first:last]`` are kept up to date.
     """
     r = H.shape[0]
     number = H.dtype.type

@@ -16,7 +16,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-from .arithmetic import CHUNK, clipped, dot, sum_abs, weighted_dot, weighted_sum_abs
+from .arithmetic import CHUNK, clipped, dot, sum_abs
 
 
 def sum_rounding(dtype: Any) -> float:
@@ -29,13 +29,11 @@ def sum_rounding(dtype: Any) -> float:
 
 @kernel(part=True)
 def select_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
-    """Find the step at which an increasing piecewise-linear derivative reaches zero, by quickselect.
+    """Find the step t > 0 at which ``slope + curvature t + sum of weights[i] over steps[i] < t`` reaches zero.
 
-    For ``t > 0`` the derivative is ``slope + curvature * t + sum of weights[i] over steps[i] < t``, with ``slope < 0``.
-    The first `count` entries of `steps` hold the breakpoints > 0, and those of `weights` the jumps > 0 there; both are
-    reordered in place. `rounding` is the absolute error of the sums of weights. Return ``t >= 0``, or infinity if the
-    derivative stays negative. The expected time is O(count), whereas the sort of Guan et al. (2012), Algorithm 1, takes
-    O(count log count).
+    Quickselect takes O(count), whereas the sort of Guan et al. (2012), Algorithm 1, takes O(count log count). The first
+    `count` entries of `steps` > 0 and `weights` > 0 are reordered in place. Return infinity if the sum stays negative;
+    `rounding` is the absolute error of the sums of weights.
     """
     # the breakpoints steps[left:right] are still undecided
     left: Any = np.int64(0)  # a literal 0 would more than double numba's type inference
@@ -103,15 +101,11 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
 def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
     """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one x in [`low`, `high`], given the residual; return it.
 
-    The slope of a sum of absolute values jumps at its breakpoints, the values of x at which a residual changes its
-    sign. This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the side of `x` on which
-    the objective falls. If the minimiser is an interval, its point nearest to `x` is taken (the paper takes the
-    leftmost, which sets codes to zero needlessly).
-
-    `residual` (n,) is ``z - a x`` and is updated in place; entries within `tiny` of 0 count as 0. `a` (n,) >= 0 holds
-    the coefficients, and `weights` (n,) the coefficients times the entry weights m (pass `a` twice if there are no
-    weights). The penalty is ``s x + b (x - d)^2``; `slope` is its derivative ``s + 2 b (x - d)`` at `x`, and
-    `curvature` is ``2 b``. `eps` is the relative rounding of sums. `steps` and `jumps` (>= n,) are scratch.
+    This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the side of `x` on which the objective
+    falls. If the minimiser is an interval, its point nearest to `x` is taken (the paper takes the leftmost, which sets
+    codes to zero needlessly). `residual` (n,) is ``z - a x`` and is updated; entries within `tiny` of 0 count as 0.
+    `weights` (n,) are `a` times the entry weights m. The penalty is ``s x + b (x - d)^2``; `slope` is its derivative at
+    `x`, and `curvature` 2 b.
     """
     number = a.dtype.type
     zero = number(0)
@@ -157,13 +151,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
 
 @kernel(part=True)
 def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignore[no-untyped-def]
-    """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count.
-
-    Along a step t > 0 the residual is ``residual - sign t a``, and the derivative of its weighted absolute value rises
-    by twice its weight where it vanishes. All arrays are (n,): `a` >= 0 are the coefficients and `weights` these times
-    the entry weights. Each entry is written at ``steps[count]``, but `count` grows only if the breakpoint is valid,
-    which avoids a branch. Residuals within `tiny` of 0 count as 0.
-    """
+    """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count."""
     count: Any = np.int64(0)
     for i in range(a.shape[0]):
         e = sign * residual[i]
@@ -176,12 +164,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 @kernel(reassociate=True, part=True)
 def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
-    """Write the residual ``target - Ft[:, j] @ A`` of row j of the data to `residual` (n,).
-
-    `target` (n,) is that row, column j of `Ft` (r, n_rows) holds its codes, and `A` (r, n) the components. Return the
-    largest absolute entry of `target`, because the rounding error of a residual is proportional to it: the caller
-    treats residuals below a small multiple of it as 0.
-    """
+    """Write ``target - Ft[:, j] @ A`` to `residual` (n,); return the largest absolute entry of `target`."""
     number = A.dtype.type
     largest = number(0)
     for i in range(target.shape[0]):
@@ -203,17 +186,15 @@ def rri_rows(  # type: ignore[no-untyped-def]
 ):
     """Update the codes of rows ``start:stop`` by rank-one residual iteration (RRI), that is, coordinate descent.
 
-    This is Guan et al. (2012), Algorithm 1, for one row at a time. It minimises
-    ``sum m (|e| + alpha/2 e^2) + l1 . f + l2 . f^2 / 2`` with ``e = X[j] - Ft[:, j] @ A`` over ``low <= f <= high``.
-    The residual is recomputed from the factors in each call, so that rounding errors do not accumulate.
+    This is Guan et al. (2012), Algorithm 1, for one row at a time. It minimises ``sum m (|e| + alpha/2 e^2) + l1 . f +
+    l2 . f^2 / 2`` with ``e = X[j] - Ft[:, j] @ A`` over ``low <= f <= high``. The residual is recomputed from the
+    factors in each call, so that rounding errors do not accumulate.
 
-    `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. The codes `Ft` (r, n_rows) are updated in
-    place, `A` (r, n) >= 0 is fixed, and `l1`, `l2` (r,) are >= 0. `alpha` of the elastic net may be None. `graph` is
-    None or the arrays (indptr, indices, affinities, degrees) of an affinity without a diagonal; it adds
-    ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before it. Otherwise rows are independent. A
-    row stops after `sweeps` sweeps or when a sweep changes nothing. `eps` is the relative rounding of sums. `losses`
-    (n_rows,) receives each row's loss at the start of the call, unless it is None. `weighted` (r, n) is scratch for the
-    components times the weights of a row, or `A` itself if `M` is None; `scratch` is (3, n).
+    `M`, `alpha` and `losses` may be None. `graph` is None or the arrays (indptr, indices, affinities, degrees) of an
+    affinity without a diagonal; it adds ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before
+    it. A row stops after `sweeps` sweeps or when one changes nothing. `eps` is the relative rounding of sums.
+    `weighted` (r, n) is scratch for the components times the weights of a row, or `A` itself if `M` is None; `scratch`
+    is (3, n).
     """
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
@@ -235,8 +216,8 @@ def rri_rows(  # type: ignore[no-untyped-def]
                 slope = np.float64(l1[k] + l2[k] * x)  # derivatives of the terms other than the absolute values
                 curvature = np.float64(l2[k])
                 if alpha is not None:
-                    slope -= alpha * dot(weighted[k], residual)
-                    curvature += alpha * dot(weighted[k], A[k])
+                    slope -= alpha * dot(weighted[k], residual, None)
+                    curvature += alpha * dot(weighted[k], A[k], None)
                 if graph is not None:
                     pull, degree = _pull_of_neighbours(graph, Ft, k, j)
                     slope += degree * np.float64(x) - pull
@@ -254,20 +235,15 @@ def rri_rows(  # type: ignore[no-untyped-def]
 @kernel(part=True)
 def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
     """Return ``sum m (|e| + alpha/2 e^2)`` over `residual` (n,); the weights `m` (n,) and `alpha` may be None."""
-    total = sum_abs(residual) if m is None else weighted_sum_abs(residual, m)
+    total = sum_abs(residual, m)
     if alpha is not None:
-        squares = dot(residual, residual) if m is None else weighted_dot(residual, residual, m)
-        total += alpha / 2 * squares
+        total += alpha / 2 * dot(residual, residual, m)
     return total
 
 
 @kernel(part=True)
 def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
-    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`.
-
-    `graph` holds the CSR arrays (indptr, indices, affinities) of S and its row sums, the degrees. `Ft` is (r, n_points)
-    and `k` the component.
-    """
+    """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`."""
     indptr, indices, affinities, degrees = graph
     total = 0.0
     for position in range(indptr[j], indptr[j + 1]):
@@ -283,14 +259,9 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
     """Update codes by rank-one residual iteration as :func:`rri_rows`, for sparse rows, in O(nnz r) per sweep.
 
     At entries that are not stored the loss is the model itself, so together they add one constant slope for each code,
-    like one more breakpoint at 0 in the weighted median (Seraghiti et al. 2026).
-
-    `data`, `indices` and `indptr` are those of a CSR array with sorted rows. The codes `Ft` (r, n_rows) are updated in
-    place. `points` (n, r) >= 0 is the fixed factor, transposed, and `sums` (r,) its column sums in float64.
-    `zero_weight` is the weight of entries that are not stored. `low` and `high` bound the codes, `l1` and `l2` (r,) are
-    their penalty weights, and `eps` is the relative rounding of sums. A row stops after `sweeps` sweeps or when a sweep
-    changes nothing. `losses` (n_rows,) receives each row's l1 loss at the start of the call. `gathered` (r, longest),
-    `scratch` (3, longest) and `rest` (r,) are scratch, where longest is the largest number of stored entries in a row.
+    like one more breakpoint at 0 in the weighted median (Seraghiti et al. 2026). `points` (n, r) is the fixed factor,
+    transposed, and `sums` (r,) its column sums in float64. `gathered` (r, longest), `scratch` (3, longest) and `rest`
+    (r,) are scratch, where longest is the largest number of stored entries in a row.
     """
     number = points.dtype.type
     r = Ft.shape[0]
@@ -334,14 +305,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
 
 @kernel(allocates=True)
 def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop):  # type: ignore[no-untyped-def]
-    """Update codes by rank-one residual iteration as :func:`rri_rows`, with a weighted l1 loss.
-
-    Each row minimises ``sum_i m_i |x_i - p_i|``. `X` (n_rows, n) may have any dtype; the arithmetic uses that of `A`
-    (r, n) >= 0. `M` (n_rows / group, n) holds the weights: `group` consecutive rows of `X` share one row of weights,
-    whose scale does not matter, because there are no penalties. The codes `Ft` (r, n_rows) are updated in place within
-    [`low`, `high`], with at most `sweeps` sweeps for each row. `eps` is the relative rounding of sums. `start` and
-    `stop` count rows of `M`.
-    """
+    """Update codes as :func:`rri_rows`, with a weighted l1 loss; `group` consecutive rows of `X` share one of `M`."""
     n = X.shape[1]
     r = A.shape[0]
     residual = np.empty(n, A.dtype)
@@ -378,12 +342,9 @@ def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop): 
 def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no-untyped-def]
     """Run one sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
 
-    This is Guan et al. (2012), section 4.5, with node weights and without the diagonal, which carries no information
-    about the clustering. The problem of node j has the constant factor ``2 c_j``, which is dropped. `S` (n, n) is
-    symmetric. `H` (r, n) and `HC` = ``H * c``, the coefficients times the weights of the other nodes, are updated in
-    place. `c` (n,) is > 0, `eps` is the relative rounding of sums, and `scratch` is (3, n). `diagonal` is 0, or 1 to
-    include the diagonal as in equation 61 where ``h_j . h_j >= S_jj``: there it is ``h_j . h_j - S_jj``, in
-    which a code x has the term ``x^2``.
+    This is Guan et al. (2012), section 4.5, with node weights. The problem of node j has the constant factor ``2 c_j``,
+    which is dropped. `HC` = ``H * c`` is updated with `H`. `diagonal` is 0, or 1 to include the diagonal as in equation
+    61 where ``h_j . h_j >= S_jj``: there it is ``h_j . h_j - S_jj``, in which a code x has the term ``x^2``.
     """
     residual = scratch[0]
     n = S.shape[0]
@@ -421,7 +382,7 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
     for j in range(S.shape[0]):
         _set_residual(residual, S[j], H, j, H)  # S_j - h_j H
         residual[j] = 0  # the diagonal does not count
-        total += np.float64(c[j]) * weighted_sum_abs(residual, c)
+        total += np.float64(c[j]) * sum_abs(residual, c)
     return total
 
 
@@ -430,13 +391,9 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
-    """Overwrite the model `p` with the derivative of the smoothed loss, for a contiguous part of one row.
+    """Overwrite a part of the model `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``.
 
-    The derivative is ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``; its clipped part is the dual variable.
-
-    The data `x`, the model `p`, the weights `m` (or None) and `widths`, the half-width of the parabola that smooths the
-    kink for each feature, are (n,). Return the loss that is not smoothed, ``sum m (|x - p| + alpha/2 (x - p)^2)``, and
-    the inner product of x and the clipped part.
+    Return the loss that is not smoothed and the inner product of x and the clipped part, the dual variable.
     """
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
@@ -460,11 +417,8 @@ def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
 def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignore[no-untyped-def]
     """Compute the dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
 
-    `P` (stop - start, n) holds the model of these rows and receives the derivative of the smoothed loss with respect to
-    it. `X` is (n_rows, n), and `M` (n_rows, n) holds entry weights or is None. `widths` (n,) is the half-width, for
-    each feature, of the parabola that replaces the kink; 0 leaves the feature out. `alpha` >= 0 is that of the elastic
-    net, whose loss of a residual e is ``|e| + alpha/2 e^2``. `losses` and `inner` (n_rows,) receive each row's
-    unsmoothed loss, and the inner product of its data and its dual, the derivative of the smoothed ``|e|`` alone.
+    `P` (stop - start, n) holds the model and receives the derivative of the smoothed loss. `losses` and `inner`
+    (n_rows,) receive each row's unsmoothed loss, and the inner product of its data and its dual.
     """
     n = X.shape[1]
     for j in range(start, stop):
@@ -494,12 +448,9 @@ def balance_signs(  # type: ignore[no-untyped-def]
     bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance is
     1-Lipschitz.
 
-    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` (their columns) and `bounds`
-    (their weights m > 0). `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its
-    rows, infinite for zero rows. `F` (n_rows, r) holds the codes, which lie in [`low`, `high`], and `G` (n_rows, r) the
-    gradient without the zero residuals, which is updated. A row is done when its distance is below `enough` or after
-    `sweeps` sweeps. `signs`, as long as `columns` and zero on entry, receives the subgradients. `distance` (r,) is
-    scratch.
+    `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` and `bounds` (their weights m > 0).
+    `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its rows, infinite for zero
+    rows. A row is done when its distance is below `enough`. `signs`, as long as `columns`, receives the subgradients.
     """
     for j in range(F.shape[0]):
         g, f = G[j], F[j]
@@ -528,11 +479,7 @@ def balance_signs(  # type: ignore[no-untyped-def]
 
 @kernel(part=True)
 def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
-    """Add ``change * a`` to the gradient `g`; write to `distance` the part of it that the bounds do not absorb.
-
-    At a code of `f` that is at its bound `low`, a positive derivative is optimal and counts as 0, and likewise a
-    negative one at `high` > `low`. `distance` is that from an optimal gradient; return its squared norm.
-    """
+    """Add ``change * a`` to the gradient `g`; write to `distance` what bounds do not absorb, and return its square."""
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]

@@ -63,17 +63,11 @@ def _add(row, step, x):  # type: ignore[no-untyped-def]
 def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type: ignore[no-untyped-def]
     """Learn samples one after the other (Elser, "Online Non-negative Matrix Factorization", steps 1 to 11).
 
-    `X` (n_samples, n_features) holds the samples, which are scaled to unit norm. The encoder `E` and the transposed
-    decoder `H` >= 0, both (n_components, n_features), are updated in place. `w` > 0 is the cost of changing the encoder
-    relative to the decoder. `errors` (n_samples,) receives the residual norm of each scaled sample before it is learnt.
-    `x`, `residual` (n_features,) and `y`, `change`, `pull` (n_components,) are scratch for the scaled sample, what the
-    model leaves of it, the codes, what clipping added to them, and ``H @ residual``.
-
-    A sample gets the smallest change of both that makes its codes non-negative and its reconstruction exact to first
-    order. The multiplier of the reconstruction is ``eta = length * residual``: the decoder moves by ``w eta y``, and
-    the encoder by ``change + H @ eta`` times the sample. Both changes of the encoder are multiples of the sample, so
-    they are added in one step. The multiplier of the codes (step 9) uses the decoder before its update, as in equation
-    6 to leading order.
+    A sample gets the smallest change of encoder `E` and transposed decoder `H`, both (n_components, n_features), that
+    makes its codes non-negative and its reconstruction exact to first order. The multiplier of the reconstruction is
+    ``eta = length * residual``: the decoder moves by ``w eta y``, and the encoder by ``change + H @ eta`` times the
+    sample, in one step. The multiplier of the codes (step 9) uses the decoder before its update, as in equation 6 to
+    leading order.
     """
     zero, one = X.dtype.type(0), X.dtype.type(1)
     for t in range(X.shape[0]):
@@ -112,14 +106,11 @@ def robust_approximation(  # type: ignore[no-untyped-def]
 ):
     """Run stochastic gradient descent on `H` (r, n) with averaged iterates (Guan et al. 2012, Algorithm 2).
 
-    `mean` (r, n) equals `H` on entry and receives the average of the iterates, each weighted by the length of the step
-    that leaves it. `X` (size, n) and `W` (size, r) hold the samples and their codes, and `M` (size, n) entry weights or
-    None. The samples are visited cyclically in `order` (size,). Step k has the size `length` (theta times the diameter
-    D) divided by the largest gradient norm so far, `largest`, and by sqrt(k). It stops after `most` steps, or when the
-    relative change of the average is at most `tolerance`. `l2` is the weight of ``|H|^2 / 2``. Entries stay in
-    [`low`, `high`]; if `on_simplex`, the entries of each component sum to 1 and are at least `low` < 1 / n. The
-    gradient is that of the Itakura-Saito divergence if `is_itakura` (model entries below `floor` count as `floor`),
-    else of half the squared distance. Return the largest gradient norm and the number of steps.
+    `mean` equals `H` on entry and receives the average of the iterates, each weighted by the length of the step that
+    leaves it. `X` and `W` (size, r) hold the samples and their codes, visited cyclically in `order` (size,). Step k has
+    the size `length` (theta times the diameter D) divided by the largest gradient norm so far, `largest`, and by
+    sqrt(k). It stops when the relative change of the average is at most `tolerance`. Return the largest gradient norm
+    and the number of steps.
     """
     r, n = H.shape
     error = np.empty(n, H.dtype)  # the model of a sample, then the derivative with respect to it

@@ -14,11 +14,7 @@ SHORTEN, LENGTHEN = 0.25, 10.0  # factor after a rejected step; maximum growth o
 
 @kernel(reassociate=True)
 def shorten_groups(F, points, ends, thresholds):  # type: ignore[no-untyped-def]
-    """Shorten the part of each group in each row of `F` (r, n) by its threshold, in place; shorter parts become zero.
-
-    `points` has the indices of all groups, group after group, of which group g ends before ``ends[g]``. `thresholds`
-    are (r, n_groups), in double precision.
-    """
+    """Shorten the part of each group in each row of `F` (r, n) by its threshold; group g ends before ``ends[g]``."""
     for k in range(F.shape[0]):
         row = F[k]
         start = 0
@@ -38,11 +34,9 @@ def shorten_groups(F, points, ends, thresholds):  # type: ignore[no-untyped-def]
 def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):  # type: ignore[no-untyped-def]
     """Run coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.
 
-    Points are updated one after the other with the current values of their neighbours (Gauss-Seidel). The graph couples
-    them, so they cannot be distributed over threads. Each step is the exact minimiser in one variable (MahNMF's
-    equation 37 with a quadratic loss). `F` and `B` are (n, r), point-major; `G` (r, r) is symmetric; `l1` and `l2` (r,)
-    are >= 0. Entries stay in [`low`, `high`]. `starts` (n + 1,), `ends` and `affinities` (n_edges,) are the graph's CSR
-    arrays without a diagonal, and `degrees` (n,) its row sums; L is its Laplacian. There are `sweeps` sweeps.
+    Points, the rows of `F` and `B` (n, r), are updated one after the other with the current values of their neighbours.
+    Each step is the exact minimiser in one variable (MahNMF's equation 37 with a quadratic loss). `starts`, `ends` and
+    `affinities` are the graph's CSR arrays without a diagonal, and `degrees` (n,) its row sums.
     """
     n, r = F.shape
     zero = F.dtype.type(0)
@@ -84,11 +78,7 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
 
 @kernel(part=True)
 def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
-    """Return how far the t with ``sum max(row - t, 0) = radius`` is below `top`, the largest entry.
-
-    Michelot (1986): compute the level from all entries, then repeatedly from those above it, until none drops out.
-    Distances from the top are small numbers, so single precision is enough.
-    """
+    """Return how far the t with ``sum max(row - t, 0) = radius`` is below `top`, the largest entry (Michelot 1986)."""
     n = row.shape[0]
     depth = np.inf  # in the first round every entry is above the level
     count = n + 1  # entries above the level in the round before
@@ -109,10 +99,7 @@ def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
 
 @kernel
 def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
-    """Write the largest entry of each row and its distance to the t with ``sum max(v - t, 0) = radius``.
-
-    ``max(v - t, 0)`` is the projection of a row v onto the simplex ``x >= 0, sum x = radius``.
-    """
+    """Write the largest entry of each row and its distance to the t with ``sum max(v - t, 0) = radius``."""
     for k in range(V.shape[0]):
         row = V[k]
         top = row[0]
@@ -124,11 +111,7 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, allocates=True)
 def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
-    """Project columns ``start:stop`` of `F` onto the unit simplex, in place, by tiles of columns.
-
-    The algorithm is that of :func:`_depth_of_level`. Distances are measured from the largest entry of a column, so that
-    rounding does not depend on the magnitude of `F`.
-    """
+    """Project columns ``start:stop`` of `F` onto the unit simplex, by tiles, as :func:`_depth_of_level` does."""
     number = F.dtype.type
     zero, one = number(0), number(1)
     r = F.shape[0]
@@ -194,11 +177,7 @@ def project(f):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-untyped-def]
-    """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`.
-
-    The gradient with respect to the codes `f` (r,) is written to `slope`, and `p` (n,) is scratch. Model entries below
-    `floor` count as `floor`.
-    """
+    """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`."""
     n = y.shape[0]
     p[:] = 0.0
     for k in range(f.shape[0]):
@@ -237,11 +216,8 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
 def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[no-untyped-def]
     """Find the codes of each row on the simplex by projected gradient with spectral step lengths.
 
-    Birgin, Martinez & Raydan (2000). Each row is solved separately, so its codes do not depend on the others. The
-    objective may increase between steps; the best codes are kept. `X` (m, n) holds the data, `M` (m, n) the weights or
-    None, `A` (r, n) the components in float64, and `Ft` (r, m) receives the codes. `beta` is the exponent of the
-    divergence. Model entries below `floor`, in units of the row's mean, count as `floor`. `l1` and `l2` are (r,). A row
-    is done after `most` steps, or when a step is shorter than `tol` (steps are at most sqrt(2) long).
+    Birgin, Martinez & Raydan (2000). The objective may increase between steps; the best codes are kept. A row is done
+    after `most` steps, or when a step is shorter than `tol` (steps are at most sqrt(2) long).
     """
     r, n = A.shape
     y, p = np.empty(n), np.empty(n)

@@ -17,12 +17,7 @@ TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays i
 
 @kernel(reassociate=True, part=True)
 def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
-    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,): a sparse row times a factor.
-
-    `data` and `indices` are those of a CSR array, of which ``begin:end`` is one row, and `points` is (n, r). Chunks of
-    :data:`CHUNK` entries are summed in `part`, in its dtype, and added up in the scratch array `total` (r,), in
-    float64.
-    """
+    """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,), by chunks in `total`."""
     r = points.shape[1]
     for k in range(r):
         total[k] = 0.0
@@ -51,10 +46,7 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 @kernel(allocates=True)
 def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit.
-
-    `points` is (n, r) and `out` (n_rows, r).
-    """
+    """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit."""
     total = np.empty(points.shape[1], np.float64)
     for j in range(start, stop):
         _product_of_row(data, indices, indptr[j], indptr[j + 1], points, out[j], total)
@@ -66,15 +58,11 @@ def hals_rows(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compute the products ``X @ points``, then run coordinate descent (HALS) and extrapolate, for rows ``start:stop``.
 
-    It minimises ``|X[j] - f @ points.T|^2 / 2 + l1 . f + l2 . f^2 / 2`` over the code `f` of each row, for a tile of
-    rows at a time that stays in the first-level cache.
-
-    `data`, `indices` and `indptr` are the CSR arrays of X. `offset` is the row of the data that belongs to the first
-    code. `points` (n, r) is the fixed factor, and `G` (r, r) its Gram matrix ``points.T @ points``, or the sum of these
-    if the data come in several parts. `totals` (n_rows, r) collects the products of the parts and is the right-hand
-    side; if it is empty, the products themselves are. `ahead` (n_rows, r) holds the extrapolated start and `last`
-    (n_rows, r) the previous result. Afterwards `last` holds the new result, and `ahead` the result plus `momentum`
-    times its change, within [`low`, `high`]. `l1` and `l2` are (r,). With `sweeps` = 0 the call only adds to `totals`.
+    `offset` is the row of the data that belongs to the first code. `G` (r, r) is ``points.T @ points``, or the sum of
+    these if the data come in several parts. `totals` (n_rows, r) collects the products of the parts and is the
+    right-hand side; if it is empty, the products themselves are. `ahead` (n_rows, r) holds the extrapolated start and
+    `last` the previous result. Afterwards `last` holds the new result, and `ahead` the result plus `momentum` times its
+    change, within the bounds. With `sweeps` = 0 the call only adds to `totals`.
     """
     number = points.dtype.type
     r = points.shape[1]
@@ -137,10 +125,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True)
 def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double.
-
-    `codes` is (n_rows, r), `points` (n, r), and `out` begins with the first entry of row `start`.
-    """
+    """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double."""
     first = indptr[start]
     for j in range(start, stop):
         f = codes[j]
@@ -152,22 +137,9 @@ def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ig
             out[e - first] = total
 
 
-@kernel
-def longest_row(indptr, start, stop):  # type: ignore[no-untyped-def]
-    """Return the largest number of stored entries in a row of ``start:stop``; `indptr` is that of a CSR array."""
-    longest = 0
-    for j in range(start, stop):
-        longest = max(longest, indptr[j + 1] - indptr[j])
-    return longest
-
-
 @kernel(reassociate=True, part=True)
 def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
-    """Write the model of one sparse row at its stored entries to `p` (count,), raised to at least `floor`.
-
-    `f` (r,) are the codes of the row, `points` (n, r) is the fixed factor, and `support` (count,) holds the columns of
-    the stored entries. The components at these columns are copied to `A` (r, >= count).
-    """
+    """Write a sparse row's model, at least `floor`, to `p` (count,), and the components there to `A` (r, >= count)."""
     count = support.shape[0]
     for e in range(count):
         a = points[support[e]]
@@ -196,12 +168,7 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 @kernel(reassociate=True, part=True)
 def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
-    """Return ``sum a x / p`` and ``sum a^2 x / p^2`` over the stored entries of a row, for one of its codes.
-
-    `x` are the data, `p` the model and `a` the code's component there. The first sum is what the derivative of the
-    Kullback-Leibler divergence has with a minus sign. Each of its terms is a hyperbola in the code, because p grows by
-    a; the second sum is the negative slope.
-    """
+    """Return ``sum a x / p``, a hyperbola in the code of the component a, and minus its slope, ``sum a^2 x / p^2``."""
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):
@@ -255,20 +222,18 @@ def descend_rows(  # type: ignore[no-untyped-def]
 ):
     """Run coordinate descent on the loss of the stored entries plus penalties for rows ``start:stop`` of sparse data.
 
-    The loss is the Kullback-Leibler divergence ``sum x log(x / p) - x + p``, where entries that are not stored enter
-    only through the sums of the components, so that a sweep costs O(nnz r). The step is that of
-    ``docs/derivations/kullback_leibler.md``, with ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``. If `sums` and
-    `floors` are None, the loss is ``sum (x - p)^2 / 2`` and entries that are not stored are missing.
-
-    `data`, `indices` and `indptr` are CSR arrays. The codes `Ft` (r, n_rows) are updated in place, and `points` (n, r)
-    is the fixed factor. `sums` (r,) holds its column sums, or is empty if entries that are not stored are missing
-    instead of 0. `l1` and `l2` (r,) are >= 0. A row is done when a sweep changes no code by more than `tol` times its
-    largest code. `floors` (n_rows,) > 0 bounds each row's model from below. `losses` (n_rows,) receives each row's
-    loss, without the penalty, at the start of the call.
+    The loss is the Kullback-Leibler divergence, where entries that are not stored enter only through the sums of the
+    components, so that a sweep costs O(nnz r). The step is that of ``docs/derivations/kullback_leibler.md``, with
+    ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``. If `sums` and `floors` are None, the loss is ``sum (x - p)^2 /
+    2`` and entries that are not stored are missing. `sums` (r,) are the column sums of `points` (n, r), or empty if
+    entries that are not stored are missing instead of 0. A row is done when a sweep changes no code by more than `tol`
+    times its largest.
     """
     zero = data.dtype.type(0)
     r = Ft.shape[0]
-    longest = longest_row(indptr, start, stop)
+    longest = 0  # largest number of stored entries in a row
+    for j in range(start, stop):
+        longest = max(longest, indptr[j + 1] - indptr[j])
     A = np.empty((r, longest), data.dtype)  # the components at the stored entries of a row
     p = np.empty(longest, data.dtype)  # the model there
     f = np.empty(r, data.dtype)  # the codes of the row
@@ -327,19 +292,13 @@ def manhattan_codes_rows(  # type: ignore[no-untyped-def]
 ):
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` approximately for sparse rows ``start:stop``.
 
-    The sum runs over the stored entries. The method is ADMM in the consensus form of :func:`.solvers.admm.codes`,
-    started from the least-squares codes. It is one kernel, because separate parts would take 50 % longer to compile.
-
-    `codes` (stop - start, r) receives the codes in units of the scales, and `points` is (n, r). `terms`
-    (stop - start, 5, r) holds, for each code, the lower and upper bound, cost, ridge and the scale by which its
-    component is divided. `sweeps` of coordinate descent solve the least-squares problem. `coupling` weighs the
-    difference between codes and box, and `decay` multiplies ``1 / rho`` in each of the `iterations`.
-
-    In the body, `F` are the codes of the linear step and `f` their copy in the box, `dual` the scaled dual variable of
-    ``F = f`` and `u` that of ``x = model + residual``, `V` the model and then its target, and `bound` is ``1 / rho``.
-    The rows of `limits` are those of `terms` for one row of the data. The scratch arrays are float64, with longest the
-    largest number of stored entries in a row: `A` (r + 1, longest) for components and data, `vectors` (2, longest) for
-    dual variables and model, `G` (r + 1, r + 1) and `work` (3, r).
+    The method is ADMM in the consensus form of :func:`.solvers.admm.codes`, started from the least-squares codes. It is
+    one kernel, because separate parts would take 50 % longer to compile. `terms` (stop - start, 5, r) holds, for each
+    code, the lower and upper bound, cost, ridge and the scale by which its component is divided; the `codes` are in
+    units of the scales. `F` are the codes of the linear step and `f` their copy in the box, `dual` the scaled dual
+    variable of ``F = f`` and `u` that of ``x = model + residual``, `V` the model and then its target, and `bound` is
+    ``1 / rho``. The scratch arrays are `A` (r + 1, longest) for components and data, `vectors` (2, longest), `G` (r +
+    1, r + 1) and `work` (3, r).
     """
     r = points.shape[1]
     F, dual, right = work[0], work[1], work[2]

@@ -26,14 +26,14 @@ SAMPLES_A_COMPONENT = 4  # samples per component used for the factorisation, if 
 
 
 def components(problem: Problem, n_components: int, init: str, rng: RandomState) -> Array:
-    """Return feasible initial components (n_components, n_features) of unit norm, by the first samples.
+    """Return feasible initial components (n_components, n_features) of unit norm, from the samples of `problem`.
 
-    `problem` holds these samples, the weights of their entries and the loss. `init` is "batch" for a short batch
-    factorisation, or a key of :data:`..starts.STARTS`. Of the penalties only the constraints on the components count.
+    `init` is "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`. Of the penalties only the
+    constraints on the components count.
     """
     # feasible are all factors >= 0 at first; the constraints on the components follow at the end
-    plain = replace(problem, penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
-    X = problem.X
+    plain = replace(problem.in_dense(), penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
+    X = plain.X
     if problem.weights is not None:  # missing entries count as average for the scale of the start
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
     # `fit` improves both in place; the codes are not needed afterwards

@@ -30,11 +30,7 @@ def start(n_components: int, n_features: int, rng: np.random.RandomState, dtype:
 
 
 def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
-    """Learn samples in order, scaled to unit norm; update encoder and components, both (r, n), in place.
-
-    A sample of zeros changes nothing. `weight` is the w in ``|dE|^2 + |dD|^2 / w``, which each step keeps small. Return
-    the norm of ``x - D y`` of each scaled sample before it was learnt, (n_samples,), where y are its codes.
-    """
+    """Learn samples in order, in place; return the norm of ``x - D y`` of each before it was learnt, (n_samples,)."""
     dtype, w = encoder.dtype, encoder.dtype.type(weight)
     (n_components, n_features), errors = encoder.shape, np.empty(X.shape[0])
     # working memory of the kernel: the scaled sample and what the model leaves of it; the codes and their changes
@@ -49,9 +45,6 @@ def learn(X: Any, encoder: Array, components: Array, weight: float) -> Array:
 
 
 def encode(X: Any, encoder: Array) -> Array:
-    """Return the codes ``max(0, X E^T)`` (n_samples, r) of samples `X` (n_samples, n), not scaled to unit norm.
-
-    `encoder` is E (r, n).
-    """
+    """Return the codes ``max(0, X E^T)`` (n_samples, r) of samples that are not scaled to unit norm."""
     codes: Array = np.asarray(X @ encoder.T)
     return np.maximum(codes, 0, out=codes)

@@ -26,7 +26,7 @@ from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solvers.admm import elementwise_pass
 
 from .record import Batch, Method, Sums, filled
-from .surrogate import COMPONENTS_SWEEPS, is_free
+from .surrogate import improve_components
 
 Array = NDArray[Any]
 
@@ -38,13 +38,7 @@ FAR = 4.0  # an outlier is further from the model than this many mean residuals 
 
 
 def learn(batch: Batch, H: Array, state: Sums) -> float:
-    """Learn a batch: clean it, add it to the sums and improve the components.
-
-    In the cleaned data `V` (n_samples, n) the model has replaced outliers and missing entries, and in part entries of
-    less weight than the largest of their sample. `state` has the sums of products of codes, `A`, and of codes and data,
-    `B`, and the number of samples, `weight`. It and the components `H` (r, n) change in place. Returns the loss of the
-    batch at the components before.
-    """
+    """Clean a batch, add it to the sums and improve the components; return its loss at the components before."""
     problem, sample_weight = batch.problem, batch.sample_weight
     cleaned = clean(problem, H)
     features = cleaned.data.T.tocsr() if problem.is_sparse else cleaned.data.T
@@ -52,10 +46,7 @@ def learn(batch: Batch, H: Array, state: Sums) -> float:
     # the weights of a sample are in its cleaned data, relative to the largest, by which it counts in the sums
     largest_weights = None if problem.weights is None else xp.max(problem.weights, axis=1)
     state.add(cleaned.codes, features, batch.forgetting, sample_weight, largest_weights)
-    # the penalty of the components counts once for each sample
-    improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
-    if is_free(problem):  # without penalties any scale is as good: keep components at norm 1
-        state.normalise(H)
+    improve_components(problem, H, state)
     return float(xp.sum(cleaned.losses if sample_weight is None else cleaned.losses * sample_weight))
 
 
@@ -68,10 +59,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(problem: Problem, H: Array) -> Cleaned:
-    """Clean the samples of a problem by the components `H` (r, n).
-
-    Rows are cleaned in blocks, in threads unless they are arrays of another library than NumPy (`not_numpy`).
-    """
+    """Clean the samples of a problem by the components `H` (r, n), in blocks of rows."""
     gram, work, not_numpy = product(H, H.T), blocks(problem.X.shape[0], TILE), is_not_numpy(H)
     # Larger blocks are faster on a device. With a penalty they stay as with NumPy, because all rows of a block share a
     # step, which depends on which rows these are.
@@ -84,12 +72,7 @@ def clean(problem: Problem, H: Array) -> Cleaned:
 
 
 def _clean_rows(problem: Problem, H: Array, gram: Array, rows: slice) -> Cleaned:
-    """Return the codes of some rows by a few iterations of ADMM, the cleaned rows, and their losses.
-
-    Entries further than :data:`FAR` mean residuals from the model are then replaced by it. `gram` is ``H @ H.T``, and
-    `rows` are the samples that are cleaned. In ADMM the target `V` (n_rows, n) takes the place of the data in a
-    least-squares step, `U` is the scaled dual, and `inverse_rho` (n_rows,) is ``1 / rho`` of each row.
-    """
+    """Find codes of some rows by a few iterations of ADMM, then replace entries that are far from the model by it."""
     xp, dtype, penalty = namespace_of(H), H.dtype, problem.penalty_W
     X = problem.X[rows].toarray() if problem.is_sparse else problem.X[rows, :]
     M = None if problem.weights is None else problem.weights[rows, :]
@@ -122,7 +105,6 @@ def _clean_rows(problem: Problem, H: Array, gram: Array, rows: slice) -> Cleaned
     losses = xp.sum(_residuals(X, V, M), axis=1, dtype=xp.float64)
     mean_residuals = losses / weight_sums
     near = xp.abs(X - V) <= xp.asarray(FAR * mean_residuals, dtype=dtype)[:, None]  # the others are outliers
-    # item 1 of what `filled` returns, the largest weight of each sample, is not needed
     cleaned = xp.where(near, X if M is None else filled(X, V, M)[0], V)
     return Cleaned(F, sp.csr_array(cleaned) if problem.is_sparse else cleaned, losses)
 

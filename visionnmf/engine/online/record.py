@@ -25,15 +25,13 @@ class OnlineOptions:
 
     `batch_size` samples are learnt together, and `forget_factor` in (0, 1] multiplies the past for each of that many. A
     method that keeps samples remembers `buffer` batches (None: all). `horizon` is the total number of batches if step
-    lengths decrease towards the end; None for an endless stream. `volume` is the initial weight of a volume penalty,
-    relative to the mean loss of a model of zeros.
+    lengths decrease towards the end; None for an endless stream.
     """
 
     batch_size: int
     forget_factor: float
     buffer: int | None = None
     horizon: int | None = None
-    volume: float = 0.0
 
 
 class Batch(NamedTuple):
@@ -47,14 +45,10 @@ class Batch(NamedTuple):
     @property
     def forgetting(self) -> float:
         """The factor ``forget_factor ** (n / batch_size)`` of the sums over the past before the batch is added."""
-        # `batch_size` samples multiply the past by `forget_factor`, and this batch of n samples by a power of it
         return float(self.options.forget_factor ** (self.problem.X.shape[0] / self.options.batch_size))
 
     def loss(self, Wt: Array, H: Array) -> float:
-        """Return the loss of a dense batch, with the weights of samples and of entries.
-
-        `Wt` (r, n_samples) are the codes and `H` (r, n_features) the components.
-        """
+        """Return the loss of a dense batch, with the weights of samples and of entries."""
         problem = self.problem
         if self.sample_weight is not None:  # a sample's weight multiplies those of its entries
             ones = namespace_of(problem.X).ones_like(problem.X)
@@ -65,10 +59,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class State(ABC):
-    """What a method remembers of the samples between batches.
-
-    Its fields are arrays and numbers, which are saved to files under their names.
-    """
+    """What a method remembers of the samples between batches."""
 
     @classmethod
     @abstractmethod
@@ -95,8 +86,8 @@ class Method:
     learn : callable
         ``learn(batch, H, state)`` improves `H` and `state` in place, and returns the loss of the batch at the previous
         components. The penalty of the components counts once per sample.
-    batch_size : int or None
-        Default batch size; None for the number of components.
+    batch_size : int
+        Default batch size.
     constrain : callable or None
         ``constrain(H, problem)`` moves initial components into the set that the method needs, beyond their penalty.
     codes_terms, components_terms : tuple of type
@@ -109,7 +100,7 @@ class Method:
     losses: tuple[str, ...]
     state: type[State]
     learn: Callable[..., float]
-    batch_size: int | None
+    batch_size: int
     constrain: Callable[[Array, Problem], None] | None = None
     codes_terms: tuple[type[Term], ...] = ()
     components_terms: tuple[type[Term], ...] = ()
@@ -119,12 +110,11 @@ class Method:
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return a clause that says why the method cannot solve `problem`, or None if it can."""
-        # `codes_terms` and `components_terms` are the classes of penalties that the method supports
         if problem.loss.name not in self.losses:
             return f"does not minimise {problem.loss.label}"
         sides = (("W", problem.penalty_W, self.codes_terms), ("H", problem.penalty_H, self.components_terms))
         for side, penalty, terms in sides:
-            kinds = penalty.beyond(terms)  # the names of its terms that are of other classes
+            kinds = penalty.beyond(terms)
             if kinds:
                 return f"does not take {' and '.join(kinds)} in penalty_{side}"
         if problem.weights is not None and not self.weights:
@@ -166,10 +156,7 @@ class Sums(State):
         return cls(np.zeros((len(H), len(H)), H.dtype), np.zeros_like(H))
 
     def check(self, H: Array) -> None:
-        """Raise ValueError if the sums do not fit the components `H` (r, n), or are not numbers >= 0.
-
-        `A` sums the products of the codes of each sample, `B` those of codes and data, and `weight` the samples.
-        """
+        """Raise ValueError if the sums do not fit the components `H` (r, n)."""
         check_array(self.A, "A", (len(H), len(H)), H)
         check_array(self.B, "B", H.shape, H)
         if not 0 <= float(self.weight) < float("inf"):
@@ -185,10 +172,8 @@ class Sums(State):
     ) -> Array:
         """Multiply the sums by `forgetting` and add a batch, in place; return its weighted Gram matrix.
 
-        `Wt` (r, n_samples) are the codes of the batch, and `sample_weight` (n_samples,) says how many samples each
-        stands for. `features` (n_features, n_samples) are the data, transposed. If the model has filled in entries of
-        less weight (:func:`filled`), `largest_weights` (n_samples,) are the largest weights of the samples' entries,
-        which multiply their share of A and B, but not their number.
+        `features` (n_features, n_samples) are the data, transposed. If the model has filled in entries of less weight
+        (:func:`filled`), `largest_weights` (n_samples,) multiply the samples' share of A and B, but not their number.
         """
         n_samples: float = Wt.shape[1]
         weighted = Wt if largest_weights is None else Wt * largest_weights
@@ -219,8 +204,7 @@ def filled(X: Array, P: Array, M: Array) -> tuple[Array, Array]:
     .. math:: \sum_j m_j (x_j - q_j)^2 \le c \sum_j (v_j - q_j)^2 + \text{const}, \qquad
               v = \tfrac m c x + (1 - \tfrac m c) p,
 
-    with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model. `X`, the model
-    `P`, the weights `M` and V are (n_samples, n_features); the largest weights c are (n_samples,).
+    with equality at the model ``q = p``. A missing entry, of weight 0, is thus replaced by the model.
     """
     xp = namespace_of(M)
     largest = xp.max(M, axis=1)

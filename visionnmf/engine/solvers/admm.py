@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +87,7 @@ class Totals(NamedTuple):
         return cls(namespace.sum_of(X), n_entries, n_observed, weight, largest)
 
     def scale(self, loss: Loss, n_features: int) -> tuple[float, float]:
-        """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive.
-
-        The first is the mean of the data over the derivative of the loss there, for rows of the length `n_features`, so
-        that the path does not depend on the scale of the data or of the weights. `total` is the sum of the data and
-        `weight` that of the entry weights, of which `n_observed` out of `n_entries` are not 0. `largest` is the loss of
-        the zero model.
-        """
+        """Return the natural ``1 / rho`` of the data and the loss of the zero model; both are positive."""
         n_observed = self.n_observed or 1.0
         # mean of the observed entries: missing ones are 0; if the data are all 0, any positive number will do
         mean = self.total / n_observed or 1.0
@@ -115,39 +109,15 @@ class Pass(NamedTuple):
     penalty: float  # of the codes
 
 
-class AdmmRows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept: :class:`AdmmInMemory` if in this process."""
-
-    loss: Loss
-
-    def totals(self) -> Totals:
-        """Return the sums over all rows."""
-
-    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes for fixed components `H`; the parameters are those of :class:`Half`."""
-
-    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
-
-    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss from codes and components near its minimum, in place."""
-
-
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run continuation ADMM: update both factors in place, and yield the objective before each iteration.
-
-    The residual ``X - W H`` is a variable of its own, tied to the factors by a penalty rho, which grows along a path.
-    The loss needs a :class:`..losses.ProximalForm`. All other solvers share this interface.
-    """
-    # `follow` also runs on rows kept elsewhere; `AdmmInMemory` presents the arrays of this process in that form
-    return follow(AdmmInMemory(problem, Wt, len(H)), H, max_iter=max_iter)
+    """Run continuation ADMM: update both factors in place, and yield the objective before each iteration."""
+    return follow(AdmmInMemory(problem, Wt), H, max_iter=max_iter)
 
 
-def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run continuation ADMM: update the codes of `rows` (:class:`AdmmRows`, data and codes), and `H`, in place.
+def follow(rows: Any, H: Array, *, max_iter: int) -> Iterator[Iteration]:
+    """Run continuation ADMM: update the codes of `rows`, and `H`, in place; yield the objective before each iteration.
 
-    During the first :data:`PATH` iterations at most, `rho` grows by the factor :data:`PENALTY_GROWTH`; then it stays
-    constant. With a small rho the fit is nearly least squares; with a large one outliers are clipped.
+    `rows` is an :class:`AdmmInMemory`, or has its attribute `loss` and its methods for data that are kept elsewhere.
     `Iteration.residual` is the primal residual ``||X - WH - S||_1 / ||X||_1``, S the split residual, divided by the
     current loss relative to the loss of the zero model.
     """
@@ -175,11 +145,7 @@ def follow(rows: AdmmRows, H: Array, *, max_iter: int) -> Iterator[Iteration]:
 
 
 def _growth(iteration: int, path: int) -> float:
-    """Return the factor by which rho grows after an iteration of a path of that length.
-
-    Over the whole path rho grows by PENALTY_GROWTH: by SLOW_GROWTH over the first SLOW_SHARE of it, where noisy data
-    converge, and by the rest afterwards, which exact data need. After the path rho stays.
-    """
+    """Return the factor by which rho grows after an iteration of a path of that length."""
     slow = SLOW_SHARE * path
     if iteration >= path:
         return 1.0
@@ -201,12 +167,7 @@ def _slope(loss: Loss, size: Any, n_features: int) -> Any:
 
 
 def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: float) -> float:
-    """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before.
-
-    `sums`, which a step returned, has the Gram matrix of the codes and their product with the targets of least squares.
-    The objective divided by rho is least squares plus `inverse_rho` = 1 / rho times the penalty. If `back_and_forth`
-    says so, every second sweep runs backward, which damps oscillations.
-    """
+    """Run HALS sweeps on the components `H` (r, n), in place; return their penalty before."""
     penalty = problem.penalty_H.value(H)
     with one_blas_thread():
         improve(
@@ -217,59 +178,25 @@ def improve_components(problem: Problem, H: Array, sums: Pass, inverse_rho: floa
 
 
 def back_and_forth(problem: Problem) -> bool:
-    """Return whether every second HALS sweep should run backward, which damps the oscillation of ADMM's iterates.
-
-    With an l2 penalty on both factors they do not oscillate, and forward sweeps alone are faster.
-    """
+    """Return whether every second HALS sweep should run backward, which damps the oscillation of ADMM's iterates."""
     return not ("l2" in problem.penalty_W.kinds and "l2" in problem.penalty_H.kinds)
 
 
 class AdmmInMemory:
     """The rows of a problem whose data are in memory, and their codes `Wt` (r, n_samples), which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, n_components: int) -> None:
-        """Prepare the updates of the codes `Wt`, which each step overwrites; :class:`Half` does the work."""
-        self.loss = problem.loss
-        self._problem, self._Wt = problem, Wt
-        self._half = Half(problem, n_components)
-
-    def totals(self) -> Totals:
-        """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
-        return Totals.of(self._problem)
-
-    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed components `H` (r, n), and return the sums that the components need."""
-        return self._half.step(self._Wt, H, inverse_rho, decay)
-
-    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
-        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
-        return improve_components(self._problem, H, sums, inverse_rho)
-
-    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
-        """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
-        return hals.polish_clipped(self._problem, self._Wt, H, max_iter=max_iter)
-
-
-class Half:
-    """The half of an iteration that passes over the data: it updates the codes and returns ``W.T @ V``.
-
-    V are the targets of least squares, the data without most of their outliers. `losses` and `residuals` (n_samples,)
-    hold the loss and the l1 norm of the primal residual of each row before the pass; `dual`, as large as the data,
-    keeps the scaled dual.
-    """
-
-    def __init__(self, problem: Problem, n_components: int, dual: Array | None = None) -> None:
+    def __init__(self, problem: Problem, Wt: Array, dual: Array | None = None) -> None:
         """Choose blocks, which stay in cache, and chunks of them, one a thread; `dual` are zeros or None."""
         X = problem.X
         n_samples, n_features = X.shape
-        self.problem = problem
+        self.problem, self.loss, self.Wt = problem, problem.loss, Wt
         # at least half of the rows, so that two threads have work
         least = min(LEAST_ROWS, -(-n_samples // (2 * TILE)) * TILE)
         size = max(least, BLOCKS * rows_per_block(n_features))
         self.size = size // TILE * TILE  # rows in a block: whole tiles of HALS
         # each chunk is a whole number of blocks, and does not depend on the number of threads
         self.chunks = blocks(n_samples, self.size * max(1, -(-n_samples // (self.size * MAX_CHUNKS))))
-        self.parallel = X.size * n_components > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
+        self.parallel = X.size * len(Wt) > 4 * BLOCK_ELEMENTS  # whether the work is worth threads
         self.back_and_forth = back_and_forth(problem)  # whether every second sweep of HALS runs backward
         self.U = np.zeros_like(X) if dual is None else dual  # scaled dual
         # written by each pass: the loss and the l1 norm of the primal residual of each row, before the update
@@ -277,43 +204,43 @@ class Half:
         # a penalty that couples the codes of samples needs the targets of all rows at once
         self.targets = np.empty_like(X) if problem.penalty_W.beyond(SEPARABLE) else None
 
-    def step(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Pass:
-        """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs.
+    def totals(self) -> Totals:
+        """Return the sums of the data and of their weights over all rows, which set the scale of rho."""
+        return Totals.of(self.problem)
 
-        They are the product of the new codes with the targets of least squares and their Gram matrix, for the update of
-        the components, and the loss, the l1 norm of the primal residual and the penalty before. `decay` is the factor
-        of the last change of `inverse_rho` = 1 / rho, by which the scaled dual is multiplied.
-        """
-        problem = self.problem
+    def improve_components(self, H: Array, sums: Pass, inverse_rho: float) -> float:
+        """Update `H` by `sums`, products of the codes with themselves and the targets; return its penalty before."""
+        return improve_components(self.problem, H, sums, inverse_rho)
+
+    def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
+        """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
+        return hals.polish_clipped(self.problem, self.Wt, H, max_iter=max_iter)
+
+    def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
+        """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs."""
+        problem, Wt = self.problem, self.Wt
         penalty, loss = problem.penalty_W.value(Wt), 0.0
         if not _form(problem.loss).valued:  # the pass does not compute this loss and reports 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
             # also writes `losses` and `residuals`; returns the product of the new codes and the targets
-            right = self._update_codes(Wt, H, inverse_rho, decay)
+            right = self._update_codes(H, inverse_rho, decay)
             gram = Wt @ Wt.T
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
 
-    def _update_codes(self, Wt: Array, H: Array, inverse_rho: float, decay: float) -> Array:
-        """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares.
-
-        ``1 / rho = inverse_rho``, and `decay` rescales the dual after rho has grown. If the penalty on the codes is
-        separable, each block of rows gets its targets and its codes while it is in cache; otherwise the targets of all
-        rows are collected in `self.targets` first.
-        """
+    def _update_codes(self, H: Array, inverse_rho: float, decay: float) -> Array:
+        """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares."""
+        Wt = self.Wt
         # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), inverse_rho, H.dtype), H.dtype.type(decay))
         if self.targets is None:
-            return self._sum(lambda chunk: self._update_separable(chunk, Wt, step))
+            return self._sum(lambda chunk: self._update_separable(chunk, step))
         targets, right = self.targets, np.empty_like(Wt)
 
         def gather(chunk: tuple[int, int]) -> None:
-            """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`.
-
-            `step` holds what all rows share: the components H, 1 / rho, and the factor of the dual.
-            """
+            """Write the least-squares targets V of the rows of a chunk to `targets`, and ``H @ V.T`` to `right`."""
             for start, stop in self._blocks(chunk):
-                right[:, start:stop] = self._write_targets(start, stop, Wt, step, targets[start:stop])
+                right[:, start:stop] = self._write_targets(start, stop, step, targets[start:stop])
 
         map_blocks(gather, self.chunks, parallel=self.parallel)
         # the objective divided by rho is least squares plus the penalty over rho
@@ -334,14 +261,10 @@ class Half:
             first += other
         return first
 
-    def _write_targets(self, start: int, stop: int, Wt: Array, step: _Step, V: Array) -> Array:
-        """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``.
-
-        The target of an entry is its model plus ``2 U+ - U``, with the scaled dual U before and U+ after the pass,
-        which also updates it. ``step.decay`` first multiplies U, because rho has grown.
-        """
+    def _write_targets(self, start: int, stop: int, step: _Step, V: Array) -> Array:
+        """Write the targets of least squares of rows ``start:stop`` to `V`, and return ``H @ V.T``."""
         problem = self.problem
-        np.matmul(Wt[:, start:stop].T, step.H, out=V)
+        np.matmul(self.Wt[:, start:stop].T, step.H, out=V)
         # the elementwise pass replaces the model in V, and these rows of the dual, of `losses` and of `residuals`
         _form(problem.loss).rows(
             problem.X, V, self.U, problem.weights, problem.loss.parameter, step.inverse_rho, step.decay, start, stop,
@@ -349,13 +272,9 @@ class Half:
         )  # fmt: skip
         return np.asarray(step.H @ V.T)
 
-    def _update_separable(self, chunk: tuple[int, int], Wt: Array, step: _Step) -> Array:
-        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``.
-
-        This is for a box, l1 and l2, with which the codes of each row are found alone. V are the targets of least
-        squares, and `step` holds what all blocks share: components, Gram matrix, ``1 / rho``, dual's factor.
-        """
-        penalty, dtype = self.problem.penalty_W, Wt.dtype
+    def _update_separable(self, chunk: tuple[int, int], step: _Step) -> Array:
+        """Update the codes of a chunk block by block while it is in cache; return its share of ``Wt @ V``."""
+        penalty, Wt, dtype = self.problem.penalty_W, self.Wt, self.Wt.dtype
         box = penalty.box(dtype)
         # times 1 / rho, because the least-squares problem is the objective divided by rho
         l1, l2 = (step.inverse_rho[0] * weights for weights in penalty.weights(len(Wt), dtype))
@@ -363,7 +282,7 @@ class Half:
         product = np.empty((min(self.size, chunk[1] - chunk[0]), step.H.shape[1]), dtype)
         for start, stop in self._blocks(chunk):
             V = product[: stop - start]
-            B = self._write_targets(start, stop, Wt, step, V)  # writes V, and returns H @ V.T
+            B = self._write_targets(start, stop, step, V)  # writes V, and returns H @ V.T
             # HALS on columns start:stop of `Wt`, to the first of which column 0 of `B` belongs; with `back_and_forth`
             # every second sweep runs backward
             hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
@@ -381,15 +300,7 @@ class _Step(NamedTuple):
 
 
 def codes(problem: Problem, Wt: Array, H: Array, *, iterations: int = CODES_ITERATIONS) -> None:
-    """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row.
-
-    Losses that share their codes with another loss (`codes_as`) are passed to its solver, and sparse data to
-    :mod:`.sparse_descent`. All others are solved by ADMM in consensus form (Boyd et al. 2011, section 5): the
-    constraint acts on a copy of the codes, so that one decomposition serves all rows and iterations. HALS sweeps
-    instead would end far from the minimum if components are alike. For the Manhattan loss and the elastic net,
-    coordinate descent finishes: it is exact near the minimum, but can stall far from it. The codes of a row do not
-    depend on the other rows.
-    """
+    """Solve for the codes `Wt` of fixed components `H`, in place: a convex problem that separates by row."""
     if problem.is_sparse:  # of the losses that come here, only the Manhattan loss takes sparse data
         sparse_descent.median_codes(problem, Wt, H)
         return
@@ -409,11 +320,10 @@ def quick_codes(problem: Problem, Wt: Array, H: Array) -> None:
 class FixedComponents:
     """ADMM in consensus form for the codes of rows, here of shape (n_rows, r), of components that do not change.
 
-    What depends on the components and the penalty of the codes alone is computed once, for any number of problems.
-
-    The codes of a row must not depend on the other rows, not even in the last bit. The rounding of a BLAS product
-    depends on its shape and on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones
-    are padded.
+    The constraint acts on a copy of the codes, so that one decomposition serves all rows and iterations (Boyd et al.
+    2011, section 5). HALS sweeps instead would end far from the minimum if components are alike. The codes of a row
+    must not depend on the other rows, not even in the last bit. The rounding of a BLAS product depends on its shape and
+    on the position of a row, so every product has exactly :data:`ROWS` rows, and the last ones are padded.
     """
 
     def __init__(self, penalty: Penalties, H: Array, *, iterations: int = CODES_ITERATIONS) -> None:
@@ -450,11 +360,7 @@ class FixedComponents:
             map_blocks(lambda block: self._of_block(problem, block, Wt), work, parallel=problem.X.size > BLOCK_ELEMENTS)
 
     def _of_block(self, problem: Problem, block: tuple[int, int], Wt: Array) -> None:
-        """Overwrite the codes of rows ``block[0]:block[1]``.
-
-        Rows of zeros fill up the last group of :data:`ROWS`, so that a row is rounded in the same way in every block.
-        For the losses of :data:`.rri.LOSSES` (Manhattan, elastic net), coordinate descent finishes the codes exactly.
-        """
+        """Overwrite the codes of rows ``block[0]:block[1]``."""
         rows = slice(*block)
         X = _padded(problem.X[rows])
         M = None if problem.weights is None else _padded(problem.weights[rows])
@@ -463,18 +369,14 @@ class FixedComponents:
         penalty, dtype = self.penalty, X.dtype
         if "simplex" not in penalty.kinds:  # clipping or polishing would change the sum of codes on the simplex
             np.clip(found, *penalty.box(dtype), out=found)
-            if problem.loss.name in rri.LOSSES:
-                rri.polish(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH)
+            if (
+                problem.loss.name in rri.LOSSES
+            ):  # coordinate descent is exact near the minimum, but can stall far from it
+                rri.half(replace(problem, X=X, weights=M), found, self.H, sweeps=CODES_POLISH, valued=False)
         Wt[:, rows] = found[:, : block[1] - block[0]]
 
     def iterate(self, loss: Loss, X: Any, M: Any) -> Any:
-        """Run ADMM for rows `X` with weights `M`; return the feasible copy of the codes (n_rows, r).
-
-        The codes are in units in which components have norm 1. `F` (n_rows, r) solves the linear system, and `copy` is
-        its projection onto the constraint, tied to it by the scaled dual `dual` and a penalty of the weight `tie`. `V`
-        is the target of the next linear step, `U` the scaled dual of the residuals, and `inverse_rho` (n_rows,) are
-        ``1 / rho``.
-        """
+        """Run ADMM for rows `X` with weights `M`; return the feasible copy of the codes (n_rows, r)."""
         xp, unit = namespace_of(X), self.scaled.unit
         copy = self._start(X)
         U, dual = xp.zeros_like(X), xp.zeros_like(copy)
@@ -498,10 +400,7 @@ class FixedComponents:
         return copy
 
     def _start(self, X: Array) -> Array:
-        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint.
-
-        They are codes of components of norm 1, ``scaled.unit`` (r, n), of which ``scaled.gram`` is the Gram matrix.
-        """
+        """Return starting codes (n_rows, r): a few HALS sweeps for least squares, projected onto the constraint."""
         F = np.zeros((len(self.H), len(X)), X.dtype)
         low, high = X.dtype.type(0), X.dtype.type(np.inf)
         l1 = l2 = np.zeros(len(F), X.dtype)
@@ -511,11 +410,7 @@ class FixedComponents:
         return self._project(np.ascontiguousarray(F.T))
 
     def _solve(self, right: Any, inverse_rho: Any) -> Any:
-        """Return the codes f of each row, the solution of ``(G + tie I + b ridge) f = right - b l1``.
-
-        They belong to components of norm 1, with the Gram matrix G. ``b = 1 / rho`` is `inverse_rho` (n_rows, 1), and
-        ``tie I`` couples f to its feasible copy. `right` (n_rows, r) is overwritten.
-        """
+        """Return the codes f of each row, the solution of ``(G + tie I + b ridge) f = right - b l1``."""
         scaled = self.scaled
         right -= scaled.l1 * inverse_rho
         if scaled.inverse is not None:  # no l2 penalty; else V.T (G + tie I) V = I, V.T ridge V = diag(values)
@@ -531,10 +426,7 @@ class FixedComponents:
         return xp.minimum(xp.maximum(F, self.scaled.low), self.scaled.high)
 
     def _product(self, F: Any, A: Any, out: Any = None) -> Any:
-        """Return ``F @ A``, computed :data:`ROWS` rows at a time: BLAS rounds a row by the shape of its product.
-
-        So a row gives the same bits in every block. The number of rows of `F` must be a multiple (:func:`_padded`).
-        """
+        """Return ``F @ A``, computed :data:`ROWS` rows at a time."""
         if len(F) == ROWS:  # a single product, without the cost of its preparation
             return np.matmul(F, A, out=out)
         if out is None:
@@ -558,11 +450,7 @@ class ScaledComponents(NamedTuple):
 
 
 def elementwise_pass(loss: Loss, X: Any, V: Any, U: Any, M: Any, inverse_rho: Any, decay: float) -> Any:
-    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place.
-
-    `X`, `V`, `U` and the weights `M`, or None, are (n_rows, n). `inverse_rho` (n_rows,) is ``1 / rho``, and `decay` the
-    factor of its last change, by which the dual is scaled as well. The target may overwrite the model.
-    """
+    """Return the target of ADMM's next least-squares step from the model `V`; the dual `U` changes in place."""
     if is_not_numpy(X):
         target, _, _ = compiled(passes.pass_of(loss), X)(X, V, U, M, inverse_rho[:, None], number(decay, X))
         return target
@@ -578,10 +466,7 @@ def _padded(rows: Array) -> Array:
 
 
 def _row_scales(loss: Loss, X: Any, V: Any, M: Any) -> Any:
-    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there.
-
-    In this unit ADMM does not depend on the scale of the data or of the weights. `V` is the model of the rows.
-    """
+    """Return the first ``1 / rho`` of each row (n_rows,): its mean residual over the derivative of the loss there."""
     xp = namespace_of(X)
     sizes = in_float64(xp.abs(X - V))
     weights = np.ones(X.shape[0])

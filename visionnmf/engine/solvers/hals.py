@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -67,40 +67,16 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 
 def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does.
-
-    With the model P, the least-squares problem of the data ``V = P + clip(X - P, -delta, delta)`` majorises the Huber
-    loss, and is exact where no residual is clipped. :class:`Clipped` computes V again in each iteration.
-    """
+    """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does."""
     return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-class DescentRows(Protocol):
-    """The rows of a problem and their codes, wherever they are kept: :class:`DescentInMemory` if in this process."""
-
-    def objective(self, H: Array) -> float:
-        """Return the objective of the codes and of components `H`."""
-
-    def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both."""
-
-    def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes; balance them and `components`, a list as for :func:`.momentum.balance`."""
-
-    def reject(self) -> None:
-        """Return to the last accepted codes."""
-
-
 def descend(
-    rows: DescentRows, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
+    rows: Any, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
 ) -> Iterator[Iteration]:
     """Update the codes of `rows`, and `H` in place, with extrapolation; undo an iteration that raises the objective.
 
-    `rows` has the data and the codes, and `H` always holds the best components so far. ``rows.improve`` updates the
-    codes for `H_ahead`, extrapolates them, updates `H_new` for these and returns the objective of both. ``rows.accept``
-    keeps the codes, and rescales components whose factors are too far apart in size, in place in the arrays it gets;
-    ``rows.reject`` returns to the best codes. `momentum` has the share of the last change that is added once more; it
-    grows after a success and is cut after a rise. The default is that of HALS.
+    `rows` is a :class:`DescentInMemory`, or has its methods for data that are kept elsewhere.
     """
     objective = rows.objective(H)
     H_last, H_ahead = copied(H), copied(H)  # the last accepted components, before and after extrapolation
@@ -125,19 +101,6 @@ def descend(
         yield Iteration(before)
 
 
-class FactorUpdates(Protocol):
-    """The updates of both factors of a problem: of :class:`Gram`, for example."""
-
-    def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Update the codes `Wt` (r, n_samples) in place for fixed components `H` (r, n)."""
-
-    def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components in place for fixed codes."""
-
-    def objective(self, Wt: Array, H: Array) -> float:
-        """Return the objective of both factors, just after the components have been updated."""
-
-
 class ExtrapolatedCodes:
     """The codes (r, n_rows) of some rows during a descent with extrapolation, in arrays of any library.
 
@@ -151,12 +114,8 @@ class ExtrapolatedCodes:
         self.last, self.extrapolated = copied(Wt), copied(Wt)  # the last accepted ones, before and after extrapolation
         self.new, self.new_extrapolated = self.last, self.extrapolated  # of the present step, not yet accepted
 
-    def step(self, updates: FactorUpdates, H: Array, momentum: float) -> None:
-        """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again.
-
-        `momentum` is the share of the change from the `last` accepted codes that is added once more. The penalty's
-        constraint holds after extrapolation as well. :meth:`accept` makes the new codes the last ones.
-        """
+    def step(self, updates: Any, H: Array, momentum: float) -> None:
+        """Update the extrapolated codes of the last step for components `H`, and extrapolate the result again."""
         self.new = copied(self.extrapolated)
         updates.improve_codes(self.new, H)
         self.new_extrapolated = extrapolated(self.new, self.last, momentum, self.penalty)
@@ -173,18 +132,14 @@ class ExtrapolatedCodes:
 
     @property
     def versions(self) -> list[Any]:
-        """The best codes so far, and the last accepted ones after and before extrapolation.
-
-        These arrays outlast an iteration. :func:`.momentum.balance` rescales them in place, by powers of two that the
-        first determines.
-        """
+        """The best codes so far, and the last accepted ones after and before extrapolation."""
         return [self.best, self.extrapolated, self.last]
 
 
 class DescentInMemory:
     """The rows of a problem in memory and their codes, which change in place."""
 
-    def __init__(self, problem: Problem, Wt: Array, updates: FactorUpdates) -> None:
+    def __init__(self, problem: Problem, Wt: Array, updates: Any) -> None:
         """Take the problem, its codes, which change in place, and the updates of each factor that suit the problem."""
         self._problem, self._updates = problem, updates
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
@@ -194,20 +149,14 @@ class DescentInMemory:
         return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Array, H_new: Array, momentum: float) -> float:
-        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both.
-
-        On entry `H_new` is a copy of `H`, the components with their last change added once more.
-        """
+        """Update the codes for `H`, extrapolate them, then update `H_new` in place; return the objective of both."""
         self._codes.step(self._updates, H, momentum)
         codes = self._codes.new_extrapolated
         self._updates.improve_components(H_new, codes)
         return float(self._updates.objective(codes, H_new))
 
     def accept(self, components: list[Array]) -> None:
-        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny.
-
-        `components` are the best ones, and the last ones after and before extrapolation, as the codes' `versions` are.
-        """
+        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny."""
         self._codes.accept()
         balance(self._problem, self._codes.versions, components)
 
@@ -222,12 +171,7 @@ def separable(problem: Problem) -> bool:
 
 
 def _updates_for(problem: Problem) -> Gram | _Residual:
-    """Return the object whose updates suit the weights and the sparsity of the data.
-
-    Without weights one Gram matrix serves all rows. With them, the model fills in part of each entry (:class:`Filled`).
-    The steps of that would be tiny where the largest weight is far above the mean; coordinate descent on the residuals
-    is used instead if the penalties allow it, and for missing entries of sparse data always.
-    """
+    """Return the object whose updates suit the weights and the sparsity of the data."""
     weights = problem.weights
     if problem.is_sparse and problem.zero_weight == 0:
         sparse_descent.refuse_coupled(problem)
@@ -259,20 +203,14 @@ class Gram:
         return sum_of_squares(self.problem.X)
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Run HALS sweeps on the codes, in place.
-
-        `scale` multiplies the penalty as well where a subclass has divided the loss by the largest weight.
-        """
+        """Run HALS sweeps on the codes, in place."""
         # `data`: the target of least squares, that is, X or what a subclass puts in its place
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self.sweeps(*H.shape)  # as many as one product with the data should serve
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`.
-
-        `scale` multiplies the penalty as well where a subclass has divided the loss by the largest weight.
-        """
+        """Run HALS sweeps on the components, in place, and keep `products` of the codes for :meth:`objective`."""
         self.products = self.statistics(Wt)  # the Gram matrix of the codes, and their product with the data
         sweeps = self.sweeps(*Wt.shape)
         quadratic.improve(H, *self.products, self.problem.penalty_H, sweeps=sweeps, scale=self.scale)
@@ -282,21 +220,13 @@ class Gram:
         return product(Wt, Wt.T), right_sides(self.transposed, Wt)
 
     def sweeps(self, r: int, n: int) -> int:
-        """Return how many sweeps one product with a fixed factor (r, n) should serve.
-
-        A sweep costs r multiplications for each entry of the other factor, and the product costs n. Sparse products are
-        cheap, and other penalties than a box, l1 and l2 take another method, so they get the minimum.
-        """
+        """Return how many sweeps one product with a fixed factor (r, n) should serve."""
         # about as many cost as much as the product
         share = n // r if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from `products`: Gram matrix of the codes `Wt`, and their product with the data.
-
-        `square` is the sum of the squares of the data. The loss takes the products and the other factor, `H`; `Wt` is
-        for the penalties, and for residuals where the loss is too small to be computed from products.
-        """
+        """Evaluate the objective from `products`: Gram matrix of the codes `Wt`, and their product with the data."""
         gram, right = self.products
         return value_from_products(self.problem, Wt, H, gram, right, self.square, other_factor=H)
 
@@ -311,10 +241,7 @@ class Filled(Gram):
     def __init__(
         self, problem: Problem, weights: Array, largest: float | None = None, out: Array | None = None
     ) -> None:
-        """Allocate the filled data, or take `out`; they are ``P + m / max(m) (X - P)`` for the model P and weights m.
-
-        If `problem` has a block of the rows only, `largest` is the largest weight of all rows; None: that of `weights`.
-        """
+        """Allocate the filled data, or take `out`; `largest` is the largest weight of all rows if these are some."""
         super().__init__(problem)
         self.weights = weights
         # filled data, written by `improve_codes`
@@ -324,29 +251,20 @@ class Filled(Gram):
         self.scale = 1 / (largest or float(weights.max()))
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model, the more the less an entry weighs, then run HALS sweeps on the codes."""
+        """Fill the data, then run HALS sweeps on the codes, in place."""
         X = self.problem.X
-        inverse_largest = X.dtype.type(self.scale)  # one over the largest weight
-
-        def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) (X - P)`` to rows ``block[0]:block[1]`` of the filled data, P their model.
-
-            The m are the weights. Least squares on filled data majorises the weighted loss, divided by max(m).
-            """
-            start, stop = block
-            np.matmul(Wt[:, start:stop].T, H, out=self.data[start:stop])  # the model, which the kernel replaces
-            kernels.impute_rows(X, self.weights, inverse_largest, self.data, start, stop)
-
         with one_blas_thread():
-            map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
+            map_blocks(lambda block: self._fill(slice(*block), Wt, H), row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
         super().improve_codes(Wt, H)
 
-    def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from the residuals.
+    def _fill(self, rows: slice, Wt: Array, H: Array) -> None:
+        """Write ``P + m / max(m) (X - P)`` to some rows of the filled data, P their model."""
+        X = self.problem.X
+        np.matmul(Wt[:, rows].T, H, out=self.data[rows])  # the model, which the kernel replaces
+        kernels.impute_rows(X, self.weights, X.dtype.type(self.scale), self.data, rows.start, rows.stop)
 
-        The products of codes and data, with which :class:`Gram` does it, are here those of the filled data, in which
-        the model takes the part of each entry that its weight leaves, and not those of the data.
-        """
+    def objective(self, Wt: Array, H: Array) -> float:
+        """Evaluate the objective from the residuals."""
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
@@ -355,46 +273,26 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the targets of least squares, or take `out`: the model plus residuals clipped to [-delta, delta].
-
-        Least squares on these targets majorises the Huber loss with the parameter delta, divided by the largest weight,
-        and so the penalties are divided by it too. If `problem` has a block of the rows only, `largest` is the largest
-        weight of all rows; None: that of its own.
-        """
+        """Allocate the targets of least squares, or take `out`: the model plus residuals clipped to [-delta, delta]."""
         # without weights the largest one, which is all that the base class takes from them, is 1
         weights = np.ones((1, 1), problem.X.dtype) if problem.weights is None else problem.weights
         super().__init__(problem, weights, largest, out)
 
-    def improve_codes(self, Wt: Array, H: Array) -> None:
-        """Fill the data with the model plus clipped residuals, then run HALS sweeps on the codes, in place."""
+    def _fill(self, rows: slice, Wt: Array, H: Array) -> None:
+        """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model."""
         X, M, delta = self.problem.X, self.problem.weights, self.problem.loss.parameter
-
-        def fill(block: tuple[int, int]) -> None:
-            """Write ``P + m / max(m) clip(X - P, -delta, delta)`` to some rows of the filled data, P their model.
-
-            The m are the weights. Least squares on these data majorises the weighted Huber loss, divided by max(m).
-            """
-            part = slice(*block)
-            P = Wt[:, part].T @ H
-            E = np.clip(X[part] - P, -delta, delta, dtype=X.dtype)
-            if M is not None:
-                E *= X.dtype.type(self.scale) * M[part]  # the scale is 1 / max(m)
-            np.add(P, E, out=self.data[part])
-
-        with one_blas_thread():
-            map_blocks(fill, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
-        # not that of the base class Filled, which would fill the data again without clipping
-        Gram.improve_codes(self, Wt, H)
+        P = Wt[:, rows].T @ H
+        E = np.clip(X[rows] - P, -delta, delta, dtype=X.dtype)
+        if M is not None:
+            E *= X.dtype.type(self.scale) * M[rows]  # the scale is 1 / max(m)
+        np.add(P, E, out=self.data[rows])
 
 
 class _Residual:
     """Updates by coordinate descent on the residuals of weighted, or of stored, entries."""
 
     def __init__(self, problem: Problem, descend: Callable[[Problem, Array, Array], Any]) -> None:
-        """Keep ``descend(problem, Ft, A)``, which improves the factor `Ft` (r, n_points) in place while `A` is fixed.
-
-        For the components it gets the transposed problem, of which they are the codes.
-        """
+        """Keep ``descend(problem, Ft, A)``, which improves `Ft` in place; for components the problem is transposed."""
         self.problem, self.descend = problem, descend
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
@@ -406,10 +304,7 @@ class _Residual:
         self.descend(self.problem.transposed, H, Wt)
 
     def objective(self, Wt: Array, H: Array) -> float:
-        """Evaluate the objective from the residuals.
-
-        :class:`Gram` has the product of the codes with the data from its last update; descent on residuals does not.
-        """
+        """Evaluate the objective from the residuals."""
         with one_blas_thread():
             return self.problem.objective(Wt, H)
 
@@ -421,10 +316,7 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes `Ft` (r, n_rows) of some rows, with up-to-date residuals.
-
-        `A` (r, n) is the fixed factor. For components the problem is transposed, so that they are `Ft`.
-        """
+        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes `Ft` (r, n_rows) of some rows, with up-to-date residuals."""
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
@@ -434,12 +326,7 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
 def value_from_products(
     problem: Problem, Wt: Array, H: Array, gram: Array, right: Array, square: float, *, other_factor: Array
 ) -> float:
-    """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations.
-
-    `gram` is the Gram matrix of one of the factors `Wt` and `H`, `right` the product of that factor with the data, and
-    `other_factor` the other one; `square` is ``|X|^2``. If the loss is so small that cancellation would show, it is
-    computed from the residuals instead.
-    """
+    """Return the objective of least squares without weights from known products, in ``O(r^2 n)`` operations."""
     loss = loss_from_products(other_factor, gram, right, square)
     if loss is not None:
         return loss + problem.penalty_value(Wt, H)
@@ -448,21 +335,13 @@ def value_from_products(
 
 
 def loss_from_products(F: Any, gram: Any, right: Any, square: float) -> float | None:
-    """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`.
-
-    `F` (r, n) is one factor, `gram` the Gram matrix of the other, `right` its product with the data; `square` is
-    ``|X|^2``. All may be arrays of another library than NumPy.
-    """
+    """Return ``(|X|^2 - 2 <right, F> + <gram, F F^T>) / 2``, or None if it is too inexact: below :data:`SMALL`."""
     loss = (square - 2 * inner(right, F) + inner(gram, product(F, F.T))) / 2
     return loss if loss > square * SMALL[numpy_dtype(F).itemsize] else None
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve the least-squares problem of each row exactly, in the box or on the simplex, overwriting `Wt`.
-
-    Coordinate descent finds most of the codes at a bound, and block principal pivoting the rest (Kim & Park 2008), in
-    double precision.
-    """
+    """Solve the least-squares problem of each row exactly, in the box or on the simplex, overwriting `Wt`."""
     if problem.is_sparse and problem.zero_weight == 0:  # entries that are not stored are missing
         sparse_descent.residual_codes(problem, Wt, H)
         return
@@ -494,10 +373,7 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def _weighted_grams(A: Array, weights: Array) -> Array:
-    """Return ``(m A) A.T`` for each row's weights m, in double precision, (n_rows, r, r).
-
-    From :data:`SYMMETRIC` components on, they are products ``B B.T`` of ``B = sqrt(m) A``, which BLAS computes faster.
-    """
+    """Return ``(m A) A.T`` for each row's weights m, in double precision, (n_rows, r, r)."""
     symmetric = len(A) >= SYMMETRIC
     scales = (np.sqrt(weights, dtype=np.float64) if symmetric else weights.astype(np.float64))[:, None, :]
     grams = np.empty((len(weights), len(A), len(A)))
@@ -508,11 +384,7 @@ def _weighted_grams(A: Array, weights: Array) -> Array:
 
 
 def _right_rows(X: Any, weights: Array | None, A: Array) -> Array:
-    """Return ``A @ (m x)`` (n_rows, r), so that the result of a row does not depend on the others to the last bit.
-
-    The x are the rows of `X` (n_rows, n), the m those of `weights` (None: all are 1); `A` is (r, n). The rounding of a
-    BLAS product depends on its shape, so dense rows are multiplied one by one.
-    """
+    """Return ``A @ (m x)`` (n_rows, r), so that the result of a row does not depend on the others to the last bit."""
     rows = X.astype(np.float64)
     if sp.issparse(X):  # has no weights, and its products are summed row by row anyway
         return np.asarray(rows @ A.T)

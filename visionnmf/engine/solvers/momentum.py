@@ -29,11 +29,7 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
-        """Start with the momentum `first`, the share of a factor's last change that is added once more.
-
-        A success multiplies it by `growth`, up to a ceiling that starts at 1, falls with each failure and recovers by
-        the factor `ceiling_growth`. A failure divides it by `cut`; below `floor` it becomes 0, and grows from `floor`.
-        """
+        """Start with the momentum `first`, the share of a factor's last change that is added once more."""
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 
@@ -55,12 +51,9 @@ class Momentum:
 
 
 def balance(problem: Problem, codes: list[Any], components: list[Any]) -> None:
-    """Rescale components so that both of their factors stay within the range of their dtype, in place.
-
-    Without penalties one of them can grow without bound while the other vanishes. If they are more than :data:`UNEVEN`
-    apart, both are multiplied by powers of two, which is exact. Each list holds several versions of one factor; the
-    first determines the powers.
-    """
+    """Rescale components so that both of their factors stay within the range of their dtype, in place."""
+    # Without penalties one factor can grow without bound while the other vanishes. Powers of two round nothing. Each
+    # list holds several versions of one factor; the first determines the powers.
     if problem.penalty_W.kinds or problem.penalty_H.kinds:
         return
     xp = namespace_of(codes[0])
@@ -71,10 +64,7 @@ def balance(problem: Problem, codes: list[Any], components: list[Any]) -> None:
 
 
 def imbalance(codes: Array, components: Array) -> Array | None:
-    """Return by which powers of two components must grow and codes shrink, (r,); None if both are near enough.
-
-    `codes` and `components` (r,) are the maxima of each component in either factor.
-    """
+    """Return by which powers of two components must grow and codes shrink, (r,); None if both are near enough."""
     sizes = [maxima.astype(np.float64) for maxima in (codes, components)]
     used = (sizes[0] > 0) & (sizes[1] > 0)
     # the logarithm of their quotient, or 0 for a component that is zero in either factor

@@ -51,11 +51,7 @@ class _ScaledRows:
 
 
 def improve(problem: Problem, Ft: Array, A: Array) -> None:
-    """Move codes `Ft` to the minimum, or a stationary point if the problem is not convex, in place.
-
-    The loss of the problem is a beta-divergence, the fixed factor `A` is (r, n), and `Ft` (r, n_rows) must hold good
-    starting codes, within their bounds. All arrays are float64.
-    """
+    """Move codes `Ft` to the minimum, or a stationary point if the problem is not convex, in place."""
     X, M, beta = problem.X, problem.weights, problem.loss.beta
     low, high = problem.penalty_W.box(np.float64)
     l1, l2 = problem.penalty_W.weights(len(A), np.float64)
@@ -80,16 +76,13 @@ def improve(problem: Problem, Ft: Array, A: Array) -> None:
 
 
 def _minimise(rows: _ScaledRows, A: Array, beta: float) -> Array:
-    """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way.
-
-    `rows` holds the data, the starting codes, their bounds and penalties, in units of the rows' means. The second
-    derivative of an entry is ``fisher * (beta - 1 + (2 - beta) y / p)``, called `newton`; `fisher` is its value at a
-    perfect fit.
-    """
+    """Return the codes (n_rows, r) after Newton's method with line search; converged rows are dropped on the way."""
     # `index`: numbers of the rows that have not converged, which `rows` holds
     codes, index, floor = rows.codes.copy(), np.arange(len(rows.codes)), floor_of(beta)
     P = np.maximum(_times(rows.codes, A), floor)
     for _ in range(STEPS):
+        # the second derivative of an entry is ``fisher * (beta - 1 + (2 - beta) y / p)``; Fisher's is that at a perfect
+        # fit
         fisher = curvatures(P, beta)
         value = values(rows.data, rows.data_powers, P, rows.weights, beta, fisher) + rows.penalty(rows.codes)
         if rows.weights is not None:
@@ -131,13 +124,7 @@ def _times(F: Array, A: Array) -> Array:
 def _search(
     rows: _ScaledRows, P: Array, value: Array, ahead: Array, step: Array, decrease: Array, beta: float
 ) -> Array:
-    """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0.
-
-    `P` is the model and `value` (n_rows,) the objective before; `step` changes the codes and `ahead` the model.
-    `decrease` (n_rows,) is the first-order prediction; rows where it is 0 are not tried. `rows` has the data, codes,
-    bounds and penalties. A rise up to `slack` counts as rounding, which for a sum over a row grows with the total
-    weight of its entries.
-    """
+    """Return for each row the share 1, 1/2, 1/4, ... of its step that decreases the objective enough (Armijo), or 0."""
     slack = ROUNDING * (rows.total_weight + np.abs(value))
     # `left`: numbers of the rows still searched; `going`: which of them go on
     shares, left, going, share = np.zeros(len(P)), np.arange(len(P)), decrease > 0, 1.0
@@ -159,12 +146,7 @@ def _search(
 
 
 def _newton_step(rows: _ScaledRows, A: Array, curvature: Array, gradient: Array) -> tuple[Array, Array]:
-    """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order.
-
-    The Hessian of a row is ``A diag(c) A.T`` plus l2, with its row c of `curvature`; `rows` holds codes, bounds and l2.
-    Codes at a bound take part only if the gradient moves them inside. If the step is not a descent direction, because
-    the Hessian is not positive definite, it is 0.
-    """
+    """Return the Newton step (n_rows, r) of the codes and the decrease (n_rows,) that it predicts to first order."""
     free = ((rows.codes > rows.low) | (gradient < 0)) & ((rows.codes < rows.high) | (gradient > 0))
     order = np.argsort(~free, axis=1, kind="stable")  # codes that may move come first
     diagonal = _times(curvature, (A * A).T) + rows.l2  # of the Hessian, (n_rows, r)

@@ -55,7 +55,7 @@ class SmoothingVariant(NamedTuple):
 
     If `centred`, the prox-function is centred at the current factor; a centre at 0 discards the warm start. If `trace`,
     the curvature is bounded by a trace instead of the largest eigenvalue. If `relative`, the smoothing is in units of
-    the data, whatever the scale of the factors. If `stopped`, steps end by equation 22 of the paper.
+    the data. If `stopped`, steps end by equation 22 of the paper.
     """
 
     centred: bool
@@ -70,46 +70,28 @@ PRINTED = PUBLISHED._replace(stopped=True)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration.
-
-    The kink of ``|e|`` is replaced by a parabola, whose half-width, the smoothing, begins at a share of the mean of the
-    data and decreases by the factor :data:`SMOOTHING_DECAY` over `max_iter` iterations. The variant :data:`OURS` of
-    Guan et al. (2012) starts each update from the present factor, bounds the curvature by an eigenvalue instead of a
-    trace, and smooths in units of the data.
-    """
+    """Update `Wt`, then `H`, in place by a few gradient steps each; yield the objective before each iteration."""
     smoothing = FIRST_SMOOTHING * float(problem.X.mean(dtype=np.float64))
     decay = SMOOTHING_DECAY ** (-1 / max_iter)
     yield from follow(problem, Wt, H, [(smoothing * decay**t, STEPS) for t in range(max_iter)], OURS)
 
 
 def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does.
-
-    The smoothing decreases as ``1 / t``, in the units of the data, and the number of gradient steps grows like the root
-    of t. `PUBLISHED` has their other choices for :func:`follow`, which runs the path.
-    """
+    """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does."""
     # for each iteration: the smoothing, and the number of steps for each factor
     path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
     yield from follow(problem, Wt, H, path, PUBLISHED)
 
 
 def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run Algorithm 3 of MahNMF (Guan et al. 2012) with the numbers that the paper prints.
-
-    The smoothing decreases as ``1 / t``. Steps on a factor go on until equation 22 holds: the smoothed objective hardly
-    changes.
-    """
+    """Run Algorithm 3 of MahNMF (Guan et al. 2012) with the numbers that the paper prints."""
     yield from follow(problem, Wt, H, [(PRINTED_SMOOTHING / (t + 1), MOST_STEPS) for t in range(max_iter)], PRINTED)
 
 
 def follow(
     problem: Problem, Wt: Array, H: Array, path: list[tuple[float, int]], options: SmoothingVariant
 ) -> Iterator[Iteration]:
-    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each.
-
-    `options` are choices of the paper, or of ours, for :func:`half`, which takes the steps on one factor and returns
-    the loss before the first of them.
-    """
+    """Run one iteration for each pair (smoothing, number of steps) of a path; yield the objective before each."""
     for smoothing, steps in path:
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
@@ -122,18 +104,13 @@ def follow(
 def half(
     problem: Problem, Wt: Array, H: Array, *, smoothing: float, steps: int, options: SmoothingVariant = OURS
 ) -> float:
-    """Take at most `steps` Nesterov steps on the smoothed problem for `Wt`, in place (Algorithm 2); return the loss.
-
-    A parabola replaces the kink of ``|e|``; its half-width is `smoothing` times the norm of the feature's column of
-    `H`. In a finite box the duality gap can end the steps earlier (after eq. 25 of the paper). The caller holds BLAS to
-    one thread. The loss is that before the first step. `Y` is a gradient step from the current point, and `Z` a step
-    from `centre` along the sum of all gradients, of which that of step k has the weight ``(k + 1) / 2``; the next point
-    lies between them. `options` chooses between our variants of these steps and those of the paper.
-    """
+    """Take at most `steps` Nesterov steps on the smoothed problem for `Wt` (Algorithm 2); return the loss before."""
     penalty, number = problem.penalty_W, Wt.dtype.type
     smooth = _Smoothed(problem, H, smoothing, options)
     if not smooth.curvature > 0:
         return smooth.gradient(Wt)[0]  # the fixed factor is 0, so the codes do not matter
+    # Y is a gradient step from the current point, and Z a step from `centre` along the sum of all gradients, of which
+    # that of step k has the weight (k + 1) / 2; the next point lies between them.
     down = number(1 / smooth.curvature)
     centre = Wt.copy() if options.centred else np.zeros_like(Wt)  # 0, as in the paper, forgets the warm start
     total = np.zeros_like(Wt)  # weighted sum of all gradients so far
@@ -165,12 +142,7 @@ class _Smoothed:
     """The smoothed loss as a function of the codes; `curvature` is a Lipschitz constant of its gradient."""
 
     def __init__(self, problem: Problem, A: Array, smoothing: float, options: SmoothingVariant) -> None:
-        """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed.
-
-        The kink at feature i becomes a parabola of half-width ``smoothing * q_i``, q_i the norm of column i of `A`.
-        With ``options.relative`` these are divided by their mean, so that the scale of `A` does not matter. With
-        ``options.trace``, as in the paper, a trace bounds the curvature instead of the largest eigenvalue.
-        """
+        """Choose the width of the smoothing for each feature and bound the curvature; `A` (r, n) is fixed."""
         self.problem, self.A = problem, A
         q = np.linalg.norm(A, axis=0).astype(np.float64)
         if options.relative:
@@ -195,12 +167,7 @@ class _Smoothed:
         self.losses, self.inner = np.empty(n_rows), np.empty(n_rows)
 
     def gradient(self, Wt: Array) -> tuple[float, Array, float]:
-        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap.
-
-        The gap is infinite where no bound is known, as without an upper limit of the codes. The dual of an entry is the
-        derivative of its smoothed absolute value. The pass also fills `losses` and `inner` (n_rows,): the loss of each
-        row, and its inner product with the dual, which the gap needs.
-        """
+        """Return the loss (not smoothed), the gradient of the smoothed loss, and the duality gap."""
         problem = self.problem
         # alpha of the elastic net ``|e| + alpha / 2 e^2``, 0 for the Manhattan loss
         X, alpha = problem.X, Wt.dtype.type(problem.loss.parameter)
@@ -221,11 +188,7 @@ class _Smoothed:
         return value, gradient, self._gap(value, gradient, problem.penalty_W)
 
     def value(self, Wt: Array) -> float:
-        """Return the smoothed objective (Guan et al. 2012, equation 15) of the codes `Wt` (r, n_rows).
-
-        Within the half-width of its feature, a residual costs a parabola. `self.A` (r, n) are the fixed components, and
-        alpha that of the elastic net, 0 for the Manhattan loss.
-        """
+        """Return the smoothed objective (Guan et al. 2012, equation 15) of the codes `Wt` (r, n_rows)."""
         problem, M, alpha = self.problem, self.problem.weights, self.problem.loss.parameter
         E = np.abs(Wt.T @ self.A - problem.X).astype(np.float64)
         near = E < self.half_widths
@@ -235,18 +198,15 @@ class _Smoothed:
         return float(np.sum(costs if M is None else M * costs)) + problem.penalty_W.value(Wt)
 
     def _gap(self, value: float, gradient: Array, penalty: Penalties) -> float:
-        """Return an upper bound of the distance from the minimum, or infinity if there is none.
-
-        For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, which in a box is
-        attained at a corner. The u are the duals that :meth:`gradient` found. There is no bound without an upper limit
-        of the codes, with other terms in `penalty` or for the elastic net.
-        """
+        """Return an upper bound of the distance from the minimum, or infinity if there is none."""
         if penalty.kinds != {"box"} or np.isinf(penalty.high) or self.problem.loss.parameter:
             return float("inf")
         # The half-width of the parabola that smooths a feature's kink is 0 if no component uses the feature. It is then
         # left out, with u = 0, and its whole loss would count as a gap.
         if not self.half_widths.all():
             return float("inf")
+        # For any u in [-m, m], m the entry weights, the minimum is at least ``min_f <f A - x, u>``, attained at a
+        # corner.
         corners = np.where(gradient > 0, penalty.low, penalty.high)
         # `gradient` is A u, `inner` holds <x, u>, and `value` is the loss
         lower = float(np.vdot(corners, gradient.astype(np.float64))) - float(self.inner.sum())

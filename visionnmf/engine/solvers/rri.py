@@ -17,7 +17,6 @@ from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per
 from visionnmf.engine.kernels import manhattan as _kernels
 
 if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
-    from visionnmf.engine.penalties import Penalties
     from visionnmf.engine.problem import Problem
     from visionnmf.engine.stopping import Iteration
 
@@ -26,41 +25,29 @@ Array = NDArray[Any]
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 
 
-def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> float:
-    """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before.
+def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = True) -> float:
+    """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before if valued.
 
-    The loss is one of :data:`LOSSES`. A row gets at most `sweeps` sweeps and is finished when one changes nothing.
+    Without it, the loss is neither computed nor compiled.
     """
-    losses = np.empty(problem.X.shape[0])  # of the rows, written by the call, which returns their sum
-    return _sweep_problem(problem, Wt, H, sweeps, losses)
+    penalty, dtype = problem.penalty_W, problem.X.dtype
+    losses = np.empty(problem.X.shape[0]) if valued else None
+    alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
+    graph = None
+    if penalty.graph is not None:
+        csr = penalty.graph
+        graph = csr.indptr, csr.indices, csr.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
+    terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, graph)
+    _sweep(problem.X, problem.weights, Wt, H, terms, sweeps, losses)
+    return 0.0 if losses is None else float(losses.sum())
 
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place.
-
-    This is half of an iteration; the other half are the components.
-    """
+    """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place."""
     dtype = X.dtype
     zeros = np.zeros(len(Wt), dtype)  # weights of the l1 and l2 penalties
     terms = _Terms(low=dtype.type(0), high=dtype.type(np.inf), l1=zeros, l2=zeros)
     _sweep(X, None, Wt, H, terms, sweeps, losses=np.empty(len(X)))  # of each row, which nobody reads here
-
-
-def polish(problem: Problem, Wt: Array, H: Array, *, sweeps: int) -> None:
-    """Sweep over the codes by weighted medians as :func:`half` does, but save computing and compiling the loss."""
-    _sweep_problem(problem, Wt, H, sweeps, losses=None)
-
-
-def _sweep_problem(problem: Problem, Wt: Array, H: Array, sweeps: int, losses: Array | None) -> float:
-    """Sweep over the codes in place, each to its exact minimiser; return the loss before.
-
-    The array `losses` (n_rows,) receives the loss of each row; without it the loss is not computed, and 0 is returned.
-    """
-    penalty, dtype = problem.penalty_W, problem.X.dtype
-    alpha = problem.loss.parameter or None  # of the elastic net; the Manhattan loss has none
-    terms = _Terms(*penalty.box(dtype), *penalty.weights(len(Wt), dtype), alpha, _graph(penalty, dtype))
-    _sweep(problem.X, problem.weights, Wt, H, terms, sweeps, losses)
-    return 0.0 if losses is None else float(losses.sum())
 
 
 class _Terms(NamedTuple):
@@ -71,15 +58,11 @@ class _Terms(NamedTuple):
     l1: Array  # (r,) weights
     l2: Array
     alpha: float | None = None  # of the elastic net; None for the Manhattan loss
-    graph: tuple[Array, ...] | None = None  # see :func:`_graph`
+    graph: tuple[Array, ...] | None = None  # CSR arrays (indptr, indices, affinities) and node degrees
 
 
 def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps: int, losses: Array | None) -> None:
-    """Sweep over all codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, for fixed components `H` (r, n).
-
-    The loss of a residual e of the data `X` (n_rows, n) is ``|e| + alpha / 2 e^2``, the elastic net; if alpha, one of
-    the `terms`, is None, it is the Manhattan loss. `losses` (n_rows,), if given, receives each row's loss before.
-    """
+    """Sweep over all codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, for fixed components `H` (r, n)."""
     dtype = X.dtype
     rounding = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
@@ -97,31 +80,15 @@ def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps
     map_blocks(sweep, work, parallel=X.size > BLOCK_ELEMENTS)
 
 
-def _graph(penalty: Penalties, dtype: Any) -> tuple[Array, ...] | None:
-    """Return the CSR arrays (indptr, indices, affinities) and node degrees of the penalty's graph, or None."""
-    if penalty.graph is None:
-        return None
-    graph = penalty.graph
-    return graph.indptr, graph.indices, graph.data.astype(dtype, copy=False), penalty.degrees.astype(dtype)
-
-
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> None:
-    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` >= 0 in place by at most `sweeps` sweeps, in this thread.
-
-    `X` may have any dtype, such as uint8. Each row of `M` (n_rows / group, n) serves ``group`` successive rows of `X`,
-    such as the channels of a pixel.
-    """
+    """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` >= 0 in place by at most `sweeps` sweeps, in this thread."""
     eps, number = _kernels.sum_rounding(A.dtype), A.dtype.type
     group = X.shape[0] // M.shape[0] if len(M) else 1
     _kernels.rri_weighted_rows(X, M, group, Ft, A, number(0), number(np.inf), sweeps, eps, 0, len(M))
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by weighted medians, each entry to its minimiser; yield the objective before.
-
-    Both get one sweep, which :func:`half` does for all losses of :data:`LOSSES`. Sparse data have a function of their
-    own (Manhattan loss only), which does two. Both functions return the loss before their sweeps.
-    """
+    """Update `Wt`, then `H`, in place by weighted medians, each entry to its minimiser; yield the objective before."""
     # imported here, because callers of `plain_half` alone need neither this nor `sparse_descent`
     from visionnmf.engine.stopping import Iteration
 

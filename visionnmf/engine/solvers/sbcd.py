@@ -90,12 +90,7 @@ def improve(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration.
-
-    A sweep runs on a least-squares model of the divergence, or with `exact`, for Kullback-Leibler only, on the
-    divergence itself, by the steps of :func:`iterate_exact`. `H` and `Wt` always hold the best factors so far; an
-    iteration that raises the objective by more than rounding is undone.
-    """
+    """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration."""
     objective = problem.objective(Wt, H)
     # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
@@ -120,10 +115,7 @@ class _DivergenceUpdates:
         improve(self.problem, Wt, H, exact=self.exact)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
-        """Update the components in place, as the codes of the transposed problem.
-
-        With `exact` steps are taken on the divergence itself, not on a quadratic model.
-        """
+        """Update the components in place, as the codes of the transposed problem."""
         self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact)
 
     def objective(self, Wt: Array, H: Array) -> float:
@@ -132,12 +124,7 @@ class _DivergenceUpdates:
 
 
 def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place.
-
-    Each code f, of the component a, moves by a Newton step on ``1 / S(f) = 1 / sum(a)`` with ``S(f) = sum(a x / p)``
-    for data x and model p, which is nearly straight; see ``docs/derivations/kullback_leibler.md``. Start, extrapolation
-    and restarts are those of :func:`iterate`.
-    """
+    """Minimise the Kullback-Leibler divergence by cyclic coordinate descent (after Hsieh & Dhillon 2011), in place."""
     if problem.is_sparse:
         yield from sparse_descent.iterate(problem, Wt, H, sparse_descent.newton_half, max_iter=max_iter)
     else:
@@ -145,21 +132,14 @@ def iterate_exact(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> It
 
 
 def exact_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for codes under the Kullback-Leibler divergence, overwriting `Wt`.
-
-    The codes of dense data are found by Newton's method for all codes of a row together (:func:`codes`), and those of
-    sparse data by Newton steps on one code after the other.
-    """
+    """Solve for codes under the Kullback-Leibler divergence, overwriting `Wt`."""
     (sparse_descent.newton_codes if problem.is_sparse else codes)(problem, Wt, H)
 
 
 def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
-    """Look for a better start at about the cost of one iteration, and write it over the factors; return success.
-
-    Two starts are tried: the factors of a sample of the data, and those of least squares. For data with little noise,
-    least squares ends next to the minimum of every divergence. For noisy data either start can be better. `objective`
-    is the value to beat.
-    """
+    """Look for a better start at about the cost of one iteration, and write it over the factors; return success."""
+    # For data with little noise, least squares ends next to the minimum of every divergence; for noisy data the factors
+    # of a sample of the data can be better.
     best = Wt.copy(), H.copy()
     found = _start_on_sample(problem, *best, objective)
     value = problem.objective(*best) if found else objective
@@ -172,11 +152,7 @@ def _start_nearby(problem: Problem, Wt: Array, H: Array, objective: float) -> bo
 
 
 def _least_squares(problem: Problem, Wt: Array, H: Array) -> list[tuple[Array, Array]]:
-    """Return two starts found by least squares: with its zeros, and with small values instead.
-
-    Of the penalties only the bounds count. A fit whose residuals stay large ends early (`noisy`), because its minimum
-    is far from the one wanted.
-    """
+    """Return two starts found by least squares: with its zeros, and with small values instead."""
     boxes = [Penalties(low=p.low, high=p.high) for p in (problem.penalty_W, problem.penalty_H)]
     easy = replace(problem, loss=Loss("frobenius"), penalty_W=boxes[0], penalty_H=boxes[1])
     W_new, H_new = Wt.copy(), H.copy()
@@ -199,12 +175,7 @@ def _lengthened(new: Array, old: Array, penalty: Penalties) -> Array:
 
 
 def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) -> bool:
-    """Find a better start from a sample of the rows or columns and write it over the factors; return success.
-
-    The factor of the shorter side is learnt from a few rows of the longer side, at a fraction of the cost of an
-    iteration. Nothing changes if the sample would be too large a share of the rows, or if its factors are no better
-    than `objective`.
-    """
+    """Find a better start from a sample of the rows or columns and write it over the factors; return success."""
     if problem.X.shape[0] < problem.X.shape[1]:
         return _start_on_sample(problem.transposed, H, Wt, objective)
     n, size = problem.X.shape[0], SAMPLE_SIZE * len(H)
@@ -243,12 +214,7 @@ def _start_on_sample(problem: Problem, Wt: Array, H: Array, objective: float) ->
 
 
 def codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt`.
-
-    Newton's method in double precision starts from a few rounds of :func:`improve`. The problem is convex for ``1 <=
-    beta <= 2``; for other beta the codes are a stationary point. Codes of components that are zero everywhere go to the
-    lower bound.
-    """
+    """Solve for the codes of fixed components under a beta-divergence, row by row, overwriting `Wt`."""
     box = problem.penalty_W.box(np.float64)
     sums = H.sum(axis=1, dtype=np.float64)
     live = sums > 0

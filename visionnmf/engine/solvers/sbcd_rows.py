@@ -26,10 +26,7 @@ STEP_DTYPE = np.float32  # low precision is enough for the change of the codes, 
 
 
 def aligned_zeros(shape: tuple[int, int], dtype: DTypeLike = STEP_DTYPE) -> Array:
-    """Return zeros in which every row starts on a cache line, and may be wider than asked for.
-
-    Loops over rows that start elsewhere would be a third slower.
-    """
+    """Return zeros in which every row starts on a cache line, and may be wider than asked for."""
     size = np.dtype(dtype).itemsize
     columns = -(-shape[1] * size // ALIGNMENT) * ALIGNMENT // size
     buffer = np.zeros(shape[0] * columns * size + ALIGNMENT, np.uint8)
@@ -52,13 +49,7 @@ class Fixed:
         tol: float,
         alone: bool,
     ) -> None:
-        """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match.
-
-        A row takes at most `rounds` quadratic models with `sweeps` each, and ends when none of its codes changes by
-        more than the share `tol` of the largest. With `exact`, for Kullback-Leibler only, exact coordinate steps
-        replace the quadratic models. With `alone`, products are computed row by row, so that the codes of a row do not
-        depend on the other rows, not even in the last bit.
-        """
+        """Divide every component by its maximum, `scale`, and the bounds and penalties of its codes to match."""
         largest = A.max(axis=1, initial=0)
         # components that are almost zero compared with the others are left out, because their codes would overflow
         self.live = largest > LEAST_SHARE * largest.max(initial=0)  # (r,) bool
@@ -118,13 +109,7 @@ class _DescendedRows:
 
 
 def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
-    """Update the codes in place; return the loss of each row, without penalties.
-
-    Every row is divided by its mean first, and every component (r, n) by its maximum ``fixed.scale``, so codes are
-    multiplied by the quotient of these two. The codes of a row without positive data go to the lower bound. Each round
-    of `fixed`, the components and options, builds a new quadratic model, and rows whose codes have settled are dropped.
-    Only codes of `live` components, not almost zero, are written.
-    """
+    """Update the codes in place; return the loss of each row, without penalties."""
     number, beta = X.dtype.type, fixed.beta
     means = row_means(X, M)
     full = means > 0  # rows with positive data
@@ -166,12 +151,7 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
 
 
 def _step(rows: _DescendedRows, fixed: Fixed) -> None:
-    """Improve the codes of each row once; no row's objective rises, except by rounding.
-
-    With `fixed.exact` this is exact coordinate descent, otherwise the minimisation of one quadratic approximation.
-    For ``1 <= beta <= 2`` the divergence is convex in the model (`fixed.convex`), so the approximation may use Newton's
-    curvatures besides Fisher's. At most `fixed.rounds` steps follow each other, each from the model of the last one.
-    """
+    """Improve the codes of each row once; no row's objective rises, except by rounding."""
     if fixed.exact:  # chosen for the Kullback-Leibler divergence only
         _polish(rows, fixed)
         if fixed.rounds > 1:
@@ -194,13 +174,7 @@ def _step(rows: _DescendedRows, fixed: Fixed) -> None:
 
 
 def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
-    """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence.
-
-    The kernel changes `rows.model` with the codes, which are copied, because the caller still needs the old ones.
-    `fixed.components` have the maximum 1. The rows of `fixed.limits` (4, r) are lower and upper bounds, l1 and l2
-    weights of their codes. For each row of the data, column 0 of `rows.units` (n_rows, 3) multiplies both bounds,
-    column 1 the l1 and column 2 the l2 weights. `rows.data_powers` are None, because this divergence needs none.
-    """
+    """Update the codes and losses of `rows` by exact coordinate steps, for the Kullback-Leibler divergence."""
     rows.codes = rows.codes.copy()
     _kernels.ccd_rows(
         rows.data, rows.model, rows.weights, rows.codes, fixed.components, fixed.limits, rows.units, fixed.floor,
@@ -212,14 +186,7 @@ def _polish(rows: _DescendedRows, fixed: Fixed) -> None:
 def _solve(
     rows: _DescendedRows, targets: Array, curvatures: Array, fixed: Fixed, *, newton: bool
 ) -> tuple[Array, Array, Array]:
-    """Minimise a quadratic approximation of the divergence of each row, by coordinate descent.
-
-    Return the new codes (n_rows, r), their divergences (n_rows,) and their model (n_rows, n). `targets` are the data of
-    the approximation. With `newton`, its curvatures are the harmonic mean of the given ones and of Newton's
-    (:func:`.kernels.divergence_descent.improve_rows`). `fixed.components32` are the components in single precision, and
-    no entry of the model falls below `fixed.floor`. Rows are scaled to the mean 1, so in each row both bounds of
-    `fixed.limits` (4, r) are multiplied by column 0 of `rows.units` (n_rows, 3), l1 by column 1 and l2 by column 2.
-    """
+    """Minimise a quadratic approximation of the divergence of each row, by coordinate descent."""
     codes, model = rows.codes.copy(), np.empty_like(rows.model)
     lines, stays = aligned_zeros((3, targets.shape[1])), np.empty(codes.shape[1], bool)  # scratch of the kernel
     # it updates `codes`, and writes `model` and how many entries of each row have almost no curvature (`n_flat`)
@@ -238,10 +205,7 @@ def _solve(
 
 
 def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> Array:
-    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`.
-
-    `new` (n_rows, r) are the codes after the step and `reached` (n_rows,) their divergences, without penalties.
-    """
+    """Return for each row whether its objective has not risen by more than rounding, which is `fixed.slack`."""
     rise = reached - rows.losses
     if fixed.penalised:
         rise += fixed.penalty(rows, new) - fixed.penalty(rows, rows.codes)
@@ -249,11 +213,7 @@ def _fallen(rows: _DescendedRows, new: Array, reached: Array, fixed: Fixed) -> A
 
 
 def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Array]:
-    """Retry rows whose objective has risen, with larger curvatures and then with shorter steps.
-
-    `rows` are the rows before the step, with the curvatures of Fisher, and `model` (n_rows, n) is their model after it.
-    A larger curvature makes the step smaller. Return codes and losses.
-    """
+    """Retry rows whose objective has risen, with larger curvatures and then with shorter steps."""
     codes, losses, beta = rows.codes.copy(), rows.losses.copy(), fixed.beta
     left = np.arange(len(codes))  # numbers of the rows that have not fallen yet
     # Newton's curvature over Fisher's; B begins as the curvature of the failed step, the harmonic mean of both
@@ -279,12 +239,7 @@ def _refit(rows: _DescendedRows, model: Array, fixed: Fixed) -> tuple[Array, Arr
 
 
 def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixed: Fixed) -> tuple[Array, Array]:
-    """Shorten the step of each row until its objective does not rise; return codes and divergences.
-
-    The step leads from ``rows.codes`` to `new`, whose divergences are `reached` and whose model is `model`. Each trial
-    length `share` minimises the parabola with the slope at 0 and the last value, and is at least a tenth and at most
-    half of the length before. A row that still rises after all trials keeps its old codes.
-    """
+    """Shorten the step of each row until its objective does not rise; return codes and divergences."""
     before = rows.losses + fixed.penalty(rows, rows.codes)
     objective = reached + fixed.penalty(rows, new)
     # `fall` is minus the derivative ``m p^(beta - 2) (p - y)`` of the divergence with respect to the model p
@@ -295,7 +250,8 @@ def _damped(rows: _DescendedRows, new: Array, reached: Array, model: Array, fixe
     codes, losses = rows.codes.copy(), rows.losses.copy()
     share, left = np.ones(len(codes)), np.ones(len(codes), bool)
     for _ in range(HALVINGS):
-        rise = objective - before - slope * share  # the part of the change that is not linear
+        # the minimum of the parabola with the slope at 0 and the last value, from a tenth to half of the length before
+        rise = objective - before - slope * share
         best = np.where(rise > 0, -slope * share * share / np.where(rise > 0, 2 * rise, 1), 0)
         share = np.clip(best, 0.1 * share, 0.5 * share)
         part = share.astype(codes.dtype)[:, None]

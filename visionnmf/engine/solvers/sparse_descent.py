@@ -49,11 +49,7 @@ def refuse_coupled(problem: Problem) -> None:
 
 
 def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
-    """Update the codes in place by weighted medians (Manhattan loss, sparse `X`); return the loss before.
-
-    The codes `Ft` are (r, n_rows), the fixed factor `A` is (r, n). A row gets at most `sweeps` sweeps and is finished
-    when a sweep changes nothing, because each code moves to its exact minimiser.
-    """
+    """Update the codes in place by weighted medians (Manhattan loss, sparse `X`); return the loss before."""
     X, penalty = problem.X, problem.penalty_W
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)
     box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
@@ -76,10 +72,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
 
 
 def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes by Newton steps on the Kullback-Leibler divergence of sparse data; return the loss before.
-
-    A row is finished after `sweeps` sweeps, or when one changes no code by more than `tol` times its largest.
-    """
+    """Update the codes by Newton steps on the Kullback-Leibler divergence of sparse data; return the loss before."""
     sums = A.sum(axis=1, dtype=np.float64).astype(problem.X.dtype)
     if problem.zero_weight == 0:
         sums = sums[:0]  # empty: the kernel then sums A over the stored entries of each row instead
@@ -88,34 +81,20 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
 
 
 def residual_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: float = 0) -> float:
-    """Update the codes by least squares on the stored entries only; return the loss before.
-
-    The codes `Ft` are (r, n_rows), the fixed factor `A` is (r, n). Entries that are not stored are missing, so neither
-    sums of the components nor floors of the model are needed. A row is finished after `sweeps` sweeps, or when one
-    changes no code by more than `tol` times its largest.
-    """
+    """Update the codes by least squares on the stored entries only; return the loss before."""
     return _descend(problem, Ft, A, sums=None, model_floors=None, sweeps=sweeps, tol=tol)
 
 
 def _descend(
     problem: Problem, Ft: Array, A: Array, sums: Array | None, model_floors: Array | None, sweeps: int, tol: float
 ) -> float:
-    """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before.
-
-    With `sums` (r,), the sums of the components (empty: over the stored entries only), and `model_floors` (n_rows,),
-    the smallest values of the model in each row, the loss is the Kullback-Leibler divergence. If both are None, it is
-    least squares. A row ends when a sweep changes no code by more than `tol` times its largest one.
-    """
+    """Run :func:`.kernels.sparse.descend_rows` on all rows, in blocks; return the sum of the losses before."""
     X, penalty = problem.X, problem.penalty_W
     points, tolerance, losses = np.ascontiguousarray(A.T), X.dtype.type(tol), np.empty(X.shape[0])
     box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes `Ft` (r, n_rows) of rows ``block[0]:block[1]`` in place, and write their losses before.
-
-        `points` (n, r) are the components. For Kullback-Leibler, `sums` (r,) are their sums and `model_floors`
-        (n_rows,) the smallest values of the model in each row. Both are None for least squares.
-        """
+        """Update the codes `Ft` (r, n_rows) of rows ``block[0]:block[1]`` in place, and write their losses before."""
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *box_l1_l2, sweeps, tolerance, model_floors, *block, losses
         )
@@ -126,10 +105,7 @@ def _descend(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *, max_iter: int) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)`` each.
-
-    Yield the objective before each iteration: `half` returns the loss before its first sweep.
-    """
+    """Update `Wt`, then `H`, in place by two sweeps of ``half(problem, Ft, A, sweeps=...)`` each."""
     # `half` updates codes and points independently, so a penalty must not tie them together
     refuse_coupled(problem)
     for _ in range(max_iter):
@@ -140,11 +116,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, half: Callable[..., float], *
 
 
 def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`.
-
-    `Wt` is (r, n_samples), `H` (r, n). The start are codes with which every component explains an equal share of its
-    row; Newton steps on single codes follow.
-    """
+    """Solve for the codes of fixed components under the Kullback-Leibler divergence, row by row, overwriting `Wt`."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     low, high = problem.penalty_W.box(X.dtype)
@@ -173,23 +145,14 @@ def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 
 def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Solve for the codes of fixed components under the Manhattan loss, row by row, overwriting `Wt`.
-
-    Coordinate descent by weighted medians is exact near the minimum, but can stall far from it, so ADMM provides its
-    start.
-    """
+    """Solve for the codes of fixed components under the Manhattan loss, row by row, overwriting `Wt`."""
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))  # H is fixed, so its penalty does not matter
     X = problem.X
     points = np.ascontiguousarray(H.T)
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
-        """Run ADMM on the Manhattan loss of rows ``block[0]:block[1]``, and write their codes to `Wt`.
-
-        The kernel divides each component by a scale, its norm on the stored entries of the row, so the codes that it
-        finds are multiplied by it, as are their bounds. Its start are least-squares codes. `points` (n, r) are the
-        components `H`, transposed.
-        """
+        """Run ADMM on the Manhattan loss of rows ``block[0]:block[1]``, and write their codes to `Wt`."""
         start, stop = block
         # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code
         terms = _terms(problem, points, start, stop)
@@ -219,12 +182,7 @@ def _longest_row(indptr: Array, start: int, stop: int) -> int:
 
 
 def _terms(problem: Problem, points: Array, start: int, stop: int) -> Array:
-    """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r).
-
-    The scale of a code is the norm of its component on the stored entries of the row; the other entries add to its
-    cost, because an entry of the data 0 costs its model times `zero_weight`. `points` (n, r) are the components,
-    transposed.
-    """
+    """Return lower bound, upper bound, cost, ridge and scale of the codes of rows ``start:stop``, (n_rows, 5, r)."""
     X, penalty = problem.X, problem.penalty_W
     indptr = X.indptr[start : stop + 1]
     support = X.indices[indptr[0] : indptr[-1]]

@@ -54,11 +54,7 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `extrapolated` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor `F` (r, n_points) point by point.
-
-        If the data are a sample, `share` is the share of all samples that it holds. The loss is that much smaller, so
-        the l1 and l2 weights of the components' penalty are multiplied by it.
-        """
+        """Copy the factor `F` (r, n_points) point by point."""
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.extrapolated = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
@@ -91,11 +87,7 @@ class _Model:
     """Both factors, and the double-precision sums over the samples, which belong to the extrapolated codes."""
 
     def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
-        """Copy the factors and split the samples into at most about `parts` parts.
-
-        `share` is the share of all samples that `X` holds. It multiplies the penalty of the components, because the
-        loss of the samples is that much smaller too.
-        """
+        """Copy the factors and split the samples into at most about `parts` parts."""
         r, n = H.shape
         # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
@@ -106,11 +98,7 @@ class _Model:
         self.totals, self.gram = np.zeros((n, r)), np.zeros((r, r))
 
     def enter(self) -> None:
-        """Take the first pass: improve all codes, which may be far from their minimum, and then the components.
-
-        The sums over the samples must be zero before. The components are improved only after the last part, when the
-        sums are complete.
-        """
+        """Take the first pass: improve all codes, which may be far from their minimum, and then the components."""
         for part in self.parts:
             self._improve_codes(part, momentum=0.0, sweeps=FIRST_SWEEPS)
             self.gram += _gram(part.codes.extrapolated)
@@ -119,11 +107,7 @@ class _Model:
             self._improve_components(part, part.codes.extrapolated, momentum=0.0, sweeps=sweeps)
 
     def improve_all(self, momentum: float) -> None:
-        """Improve the codes of each part of the samples in turn, and the components after each part.
-
-        `momentum` is the share of the last change by which factors are extrapolated. When the codes of a part change,
-        its shares of the sums `gram`, ``W.T @ W``, and `totals`, ``X.T @ W``, are exchanged.
-        """
+        """Improve the codes of each part of the samples in turn, and the components after each part."""
         for part in self.parts:
             old = part.codes.extrapolated.copy()
             self._improve_codes(part, momentum, sweeps=CODES_SWEEPS)
@@ -145,12 +129,7 @@ class _Model:
         self._descend(part, H, gram, no_totals, step, sweeps)
 
     def _descend(self, part: _SamplePart, H: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
-        """Multiply the rows of a part by the components `H` (n, r), then sweep over their codes and extrapolate these.
-
-        `gram` is ``H.T @ H``, and `momentum` the share of the codes' last change that is added once more. If `totals`
-        is empty, the HALS sweeps use the products as right-hand sides. Otherwise the products are added to `totals`
-        (rows of the part, r). With `sweeps` 0 nothing but `totals` changes.
-        """
+        """Multiply rows of a part by `H` (n, r), into `totals` if there are any; sweep, and extrapolate the codes."""
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
@@ -164,12 +143,7 @@ class _Model:
         map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
 
     def _improve_components(self, part: _SamplePart, change: Array, momentum: float, *, sweeps: int) -> None:
-        """Add what a `change` (rows of the part, r) of codes brings to ``X.T @ W``, and improve the components by HALS.
-
-        `self.gram` must already be that of the new codes. With `sweeps` 0 only the sums ``X.T @ W``, in `self.totals`
-        (n, r), change. The components get only the share :data:`COMPONENTS_SHARE` of `momentum`, because they move
-        after each part. Both their versions, `last` before and `extrapolated` after extrapolation, are (n, r).
-        """
+        """Add what a `change` (rows, r) of a part's codes brings to ``X.T @ W``, and improve the components by HALS."""
         components, transposed, offset = self.components, part.columns, 0  # X.T (n, rows of the part), from its row 0
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
@@ -186,10 +160,7 @@ class _Model:
         map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
 
     def keep(self, Wt: Array, H: Array) -> None:
-        """Write the factors whose objective was evaluated to the caller's arrays.
-
-        These are the extrapolated codes, and the components before extrapolation, which were found for these codes.
-        """
+        """Write the factors whose objective was evaluated to the caller's arrays."""
         H[:] = self.components.last.T
         for part in self.parts:
             Wt[:, part.rows] = part.codes.extrapolated.T
@@ -205,10 +176,7 @@ class _Model:
             self._improve_components(part, part.codes.extrapolated, momentum=0.0, sweeps=0)
 
     def start_objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective of the given factors without the sums over the samples, which stay 0.
-
-        The loss is ``(|X|^2 - 2 <X H.T, W> + <W.T W, H H.T>) / 2``, and `square` is ``|X|^2``.
-        """
+        """Evaluate the objective of the given factors without the sums over the samples, which stay 0."""
         H = self.components.last
         inner, gram = 0.0, np.zeros_like(self.gram)  # <X H.T, W> and W.T W
         right = np.zeros((self.X.shape[0], H.shape[1]))  # X H.T
@@ -222,22 +190,13 @@ class _Model:
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)
 
     def objective(self, problem: Problem, square: float) -> float:
-        """Evaluate the objective from the sums at hand; `square` is ``|X|^2``.
-
-        It is ``(|X|^2 - 2 <X.T W, H.T> + <W.T W, H H.T>) / 2`` plus penalties. `gram` (r, r) and `totals` (n, r) are
-        ``W.T W`` and ``X.T W`` of the extrapolated codes, for which the last components were found; these are not
-        extrapolated, and held as ``H.T`` (n, r).
-        """
+        """Evaluate the objective from the sums at hand; `square` is ``|X|^2``."""
         H = self.components.last
         model = float(np.einsum("ij,ij->", self.gram, H.T @ H))
         return self._value(problem, (square - 2 * float(np.einsum("ij,ij->", self.totals, H)) + model) / 2, square)
 
     def _value(self, problem: Problem, loss: float, square: float) -> float:
-        """Return a loss plus the penalties of the factors to which it belongs, those that :meth:`keep` writes.
-
-        A loss that is tiny against `square`, ``|X|^2``, shows the rounding of the products from which it was computed,
-        and is evaluated again from the factors.
-        """
+        """Return a loss plus the penalties of the factors to which it belongs, those that :meth:`keep` writes."""
         H = self.components.last  # (n, r), point by point
         penalty = problem.penalty_H.value(H.T)
         penalty += sum(problem.penalty_W.value(part.codes.extrapolated.T) for part in self.parts)
@@ -254,12 +213,7 @@ def _gram(points: Array) -> Array:
 
 
 def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | None:
-    """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile.
-
-    The fit has twice the components, so that fewer parts of the data are left without one; then those that lose least
-    are merged. It is not worthwhile for few samples and for one component. Penalties that differ between the components
-    exclude it.
-    """
+    """Return components (r, n) found on a sample of the rows, or None if that is not worthwhile."""
     X, r = problem.X, len(H)
     step = min(SAMPLE, X.shape[0] // (SAMPLE_ROWS * r))  # the sample takes one row in `step`
     weights = (weight for p in (problem.penalty_W, problem.penalty_H) for weight in (p.l1, p.l2))
@@ -282,13 +236,11 @@ def _components_of_samples(problem: Problem, Wt: Array, H: Array) -> Array | Non
 
 
 def _merging(codes: Array, components: Array, rank: int) -> Array:
-    """Return weights (q, rank) that merge q components into `rank` sums (docs/derivations/merging.md).
-
-    `codes` and `components` (q, q) are the Gram matrices of the two factors. Each step merges the two whose joint
-    contribution is nearest to rank one; what is lost is the square of its smaller singular value. `A` and `B` are the
-    Gram matrices of the components that are left, and [A] and [B] their 2 x 2 blocks for a pair.
-    """
-    # scaled to maximum 1 because of the powers below; the weights do not depend on the scale
+    """Return weights (q, rank) that merge q components into `rank` sums (docs/derivations/merging.md)."""
+    # Each step merges the two components whose joint contribution is nearest to rank one; what is lost is the square of
+    # its smaller singular value. A and B are the Gram matrices of the components that are left, [A] and [B] their 2 x 2
+    # blocks for a pair.
+    # Scaled to maximum 1 because of the powers below; the weights do not depend on the scale
     A, B = (gram / max(float(gram.max()), TINY) for gram in (codes, components))
     sums = np.eye(len(codes))
     while len(A) > rank:
@@ -316,11 +268,7 @@ def _merging(codes: Array, components: Array, rank: int) -> Array:
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Run HALS with extrapolation on sparse data, in place; yield the objective before each iteration.
-
-    The samples are taken in parts; the components are improved after the codes of each part. The first iteration may
-    start from components found on a sample of the rows.
-    """
+    """Run HALS with extrapolation on sparse data, in place; yield the objective before each iteration."""
     if problem.X.shape[0] < problem.X.shape[1]:
         problem, Wt, H = problem.transposed, H, Wt  # the longer side is split into parts
     square = sum_of_squares(problem.X)  # |X|^2

@@ -49,11 +49,7 @@ class _Side:
     """One factor of a problem: the codes `F` of its rows, their step lengths and their objective."""
 
     def __init__(self, problem: Problem, F: Array) -> None:
-        """Prepare the codes `F`, updated in place, of a problem; for components, pass the transposed one.
-
-        The l1 norm is either part of the smooth function, as its gradient on ``F >= 0`` is constant (`linear`), or of
-        the prox. In the first case only a projection is left of the prox, and points may take steps of their own.
-        """
+        """Prepare the codes `F`, updated in place, of a problem; for components, pass the transposed one."""
         penalty = problem.penalty_W
         self.problem, self.F = problem, F
         # Whether the penalty treats each point by itself, so that each point may have its own step length: it has no
@@ -79,18 +75,11 @@ class _Side:
         self.longest: Array = np.ones(1)
 
     def improve(self, A: Array) -> float:
-        """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor.
-
-        Objectives, step lengths and tests have one value for each point if points are `independent`, otherwise one in
-        total. The next length is that of Barzilai & Borwein: the squared move over its product with the change
-        of the gradient. A rejected step is shortened.
-
-        At `F` the objectives are `values`, the numbers of vanishing entries (see :meth:`_evaluate`) `vanishing`, and
-        the gradient, divided by `gradient_unit`, is `slope`; at the trial point `new` they are `found`, `lost` and
-        `slope_new`. `size` and `steepness` are the norms of factor and gradient, and `_sum` adds up the entries of each
-        point, or of all. `linear` says whether the l1 norm is in the gradient. `relative_lengths` are fixed ratios of
-        the points' steps (1 if `independent`), and `longest` the upper limits of the step lengths.
-        """
+        """Take a few steps on `F` for fixed `A` (r, n), in place; return the loss plus the penalty of this factor."""
+        # Objectives (`values`), step lengths and tests have one value for each point if points are `independent`,
+        # otherwise one in total. The next length is that of Barzilai & Borwein: the squared move over its product with
+        # the change of the gradient. A rejected step is shortened. At the trial point `new` they are `found`, `lost`
+        # and `slope_new`.
         F, penalty = self.F, self.problem.penalty_W
         values, vanishing, slope = self._evaluate(F, A)
         lengths = self.lengths
@@ -130,12 +119,7 @@ class _Side:
         return numbers.sum(axis=0) if self.independent else numbers.sum(keepdims=True).ravel()
 
     def _evaluate(self, F: Array, A: Array) -> tuple[Array, Array, Array]:
-        """Return the objective, the number of vanishing entries, and the gradient of the smooth part.
-
-        The gradient is divided by `gradient_unit`, that of the mean of all data, so that it does not underflow.
-        The first two have one value for each point if points are `independent`, otherwise one in total. An entry
-        vanishes if the model is almost 0 and the data are not.
-        """
+        """Return the objective, the number of vanishing entries, and the gradient of the smooth part."""
         penalty = self.problem.penalty_W
         vanishing = np.empty(F.shape[1], np.intp)
         parts = gradient_parts(self.problem, F, A, vanishing)
@@ -153,10 +137,7 @@ class _Side:
 
 
 class GradientParts(NamedTuple):
-    """The loss of each row, and the gradient with respect to its codes as a difference of two non-negative parts.
-
-    It is ``(positive - negative) * units**(beta - 1)``: data divided by their unit keep powers in range.
-    """
+    """The loss of each row, and the gradient ``(positive - negative) * units**(beta - 1)`` of its codes."""
 
     losses: Array  # (n_rows,)
     negative: Array  # (r, n_rows)
@@ -165,10 +146,7 @@ class GradientParts(NamedTuple):
 
 
 def gradient_parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | None = None) -> GradientParts:
-    """Return losses and gradients for the codes `Ft` (r, n_rows) and fixed `A` (r, n), without penalties.
-
-    `vanishing`, if given, receives the number of positive entries of each row whose model is almost 0.
-    """
+    """Return losses and gradients for the codes `Ft` (r, n_rows) and fixed `A` (r, n), without penalties."""
     X, M = problem.X, problem.weights
     dtype, beta = X.dtype, problem.loss.beta
     losses, units = np.empty(X.shape[0]), np.empty(X.shape[0])
@@ -179,11 +157,7 @@ def gradient_parts(problem: Problem, Ft: Array, A: Array, vanishing: Array | Non
         floor = max(floor, float(np.finfo(dtype).max) ** (0.5 / (beta - 2)))
 
     def evaluate(block: tuple[int, int]) -> None:
-        """Fill `negative` and `positive` for some rows, with data and model divided by the mean of the row's data.
-
-        The gradient with respect to the codes `Ft` is ``positive - negative`` (r, n_rows) times ``units**(beta - 1)``.
-        The division keeps ``P ** (beta - 2)`` in range. Model entries are at least `floor`.
-        """
+        """Fill `negative` and `positive` for some rows, with data and model divided by the mean of the row's data."""
         rows = slice(*block)
         P = np.matmul(Ft[:, rows].T, A)
         losses[rows] = problem.loss.record.values(X[rows], P, None if M is None else M[rows], problem.loss.parameter)

@@ -17,7 +17,7 @@ from visionnmf._checks import check_sparse, shown
 from visionnmf._text import one_line
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import check_bytes, regular_file
-from visionnmf.io.npz_files import NUMBERS, check_npy
+from visionnmf.io.npz_files import NUMBERS
 
 Array = NDArray[Any]
 
@@ -203,8 +203,6 @@ class NpyRows(Indexed):
     def _mapped(self) -> Array:
         """Return the array of the file as a new memory map."""
         with readable(self.path):  # refuses objects, and a file that is shorter than its header says
-            with self.path.open("rb") as file:
-                check_npy(file)
             return np.lib.format.open_memmap(self.path, mode="r")
 
     def at(self, start: int, stop: int) -> Array:

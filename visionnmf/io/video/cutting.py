@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import av
 from av.packet import Packet
@@ -17,8 +17,18 @@ from visionnmf.exceptions import MediaError, ParameterError, UnsupportedError
 from visionnmf.io.inputs import regular_file
 from visionnmf.io.outputs import output_file, together
 
-from .container import MAX_FRAME_PIXELS, container_of, declared_limit, video_stream_of
-from .decoding import CODEC_ERRORS, reason_of
+from .decoding import (
+    CODEC_ERRORS,
+    MAX_FRAME_PIXELS,
+    container_of,
+    declared_limit,
+    has_data,
+    packets_of,
+    read_shifts,
+    reason_of,
+    shift,
+    video_stream_of,
+)
 
 # The container by suffix. Matroska takes almost every codec.
 CUT_FORMATS = {
@@ -29,30 +39,7 @@ ROUNDING = 1e-6  # seconds, to which times in tables are rounded
 SOUND_BEHIND = 5.0  # seconds that sound may lie behind its pictures in a file, before a part is finished
 
 
-class Cut(NamedTuple):
-    """A part of a video.
-
-    Attributes
-    ----------
-    path : Path
-        The file to write; its suffix, one of :data:`CUT_FORMATS`, names the container.
-    start, end : float
-        Seconds from the beginning of the video.
-    """
-
-    path: Path
-    start: float
-    end: float
-
-
-class _Beginning(NamedTuple):
-    """The key frame with which a part begins: its number among the packets of pictures, and its time."""
-
-    number: int
-    time: float
-
-
-def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -> list[float]:
+def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, force: bool = False) -> list[float]:
     """Cut parts out of a video, with their sound, without encoding again.
 
     A part begins with the last key frame that is shown no later than the first picture of the part, because what
@@ -63,8 +50,8 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     ----------
     source : str or Path
         The video.
-    cuts : sequence of Cut
-        In the order of time. They must not overlap.
+    parts : mapping of Path to (float, float)
+        Start and end in seconds, by the file to write, whose suffix names the container. Parts may overlap.
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -75,13 +62,10 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
 
     Raises
     ------
-    UnreadableError, TooLargeError
-        If the video cannot be read, or declares frames of more than 50 million pixels.
     UnsupportedError
-        If a container cannot hold the streams of the video, a part holds no frame, or the video has no times, such as
-        raw H.264.
-    OutputExistsError, MediaError
-        If a file exists and `force` is false, or cannot be written.
+        If a container cannot hold the streams of the video, a part holds no frame, or the video has no times.
+    MediaError
+        If the video cannot be read, or a file exists and `force` is false, or cannot be written.
     ParameterError
         If a suffix is not that of a container.
 
@@ -89,158 +73,124 @@ def cut_video(source: str | Path, cuts: Sequence[Cut], *, force: bool = False) -
     --------
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from visionnmf.io import Cut, VideoWriter, cut_video
+    >>> from visionnmf.io import VideoWriter, cut_video
     >>> with VideoWriter("clip.mp4", width=32, height=32, frame_rate=25, codec="h264") as writer:
     ...     for level in range(50):
     ...         writer.write(np.full((32, 32, 3), level, np.uint8))
-    >>> cut_video("clip.mp4", [Cut(Path("part.mp4"), 0.0, 1.0)], force=True)
+    >>> cut_video("clip.mp4", {Path("part.mp4"): (0.0, 1.0)}, force=True)
     [0.0]
     """
-    for cut in cuts:
-        if cut.path.suffix.lower() not in CUT_FORMATS:
-            raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(cut.path)!r}")
+    for target in parts:
+        if target.suffix.lower() not in CUT_FORMATS:
+            raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(target)!r}")
     path = regular_file(source, "video")
-    with _streams(path) as (container, streams):
-        # The time of the video's clock, in seconds, at which the video begins; cuts count from there.
-        zero = (container.start_time or 0) / av.time_base
-        beginnings = _beginnings(path, container, streams[0], [zero + cut.start for cut in cuts], zero)
-    with together(), ExitStack() as stack, _streams(path) as (container, streams):
-        parts = [
-            _Part(cut.path, beginning, zero + cut.end, stack.enter_context(ExitStack()), force)
-            for cut, beginning in zip(cuts, beginnings, strict=True)
-        ]
-        number = -1  # of the latest picture packet, from 0
-        for packet in _packets(container, streams):
-            number += packet.stream_index == streams[0].index
-            for part in parts:
-                if part.beginning.time > _time(packet, packet.pts):
-                    break  # neither this part nor a later one has begun
-                part.offer(packet, number, streams)
-            parts = [part for part in parts if not part.closed]
-            if not parts:
-                break
-    return [beginning.time - zero for beginning in beginnings]
-
-
-@contextmanager
-def _streams(path: Path) -> Iterator[tuple[Any, list[Any]]]:
-    """Open a video, and yield its container and the streams that are copied, pictures first."""
-    with container_of(path, declared_limit(path, MAX_FRAME_PIXELS)) as container:
-        yield container, [video_stream_of(path, container, MAX_FRAME_PIXELS), *container.streams.audio[:1]]
-
-
-def _beginnings(path: Path, container: Any, video: Any, starts: list[float], zero: float) -> list[_Beginning]:
-    """Find the key frame that begins each part, from the picture packets; `starts` are seconds by the video's clock."""
-    times = array("d")
-    keys: list[_Beginning] = []
-    for number, packet in enumerate(_packets(container, [video])):
-        times.append(_time(packet, packet.pts))
-        if packet.is_keyframe or not keys:  # some files do not mark their first packet
-            keys.append(_Beginning(number, times[-1]))
+    limit = declared_limit(path, MAX_FRAME_PIXELS)
+    shifts = read_shifts(path, limit)
+    with _packets(path, limit, shifts, sound=False) as (zero, _, packets):
+        shown, keys = array("d"), list[tuple[int, float]]()
+        for packet, number, time, _ in packets:
+            shown.append(time)
+            if packet.is_keyframe or not keys:  # some files do not mark their first packet
+                keys.append((number, time))
     if not keys:
         raise UnsupportedError(
             f"{path}: cannot be cut, as it does not say when frames are shown; copy it into Matroska"
         )
-    shown = sorted(times)
-    places = [bisect_left(shown, start - ROUNDING) for start in starts]
-    if late := [start for start, place in zip(starts, places, strict=True) if place == len(shown)]:
-        # `zero` is where the video's clock begins, and users count from there
-        raise UnsupportedError(f"{path}: holds no frame after {late[0] - zero:.3f} s, where a part begins")
-    first = [shown[place] for place in places]
-    # The last in the order of decoding: a key frame may come before pictures that are shown before it.
-    return [next((key for key in reversed(keys) if key.time <= time + ROUNDING), keys[0]) for time in first]
+    times, left = sorted(shown), list[_Part]()
+    for target, (start, end) in parts.items():
+        place = bisect_left(times, zero + start - ROUNDING)
+        if place == len(times):
+            raise UnsupportedError(f"{path}: holds no frame after {start:.3f} s, where a part begins")
+        # The last in the order of decoding: a key frame may come before pictures that are shown before it.
+        key = next((key for key in reversed(keys) if key[1] <= times[place] + ROUNDING), keys[0])
+        left.append(_Part(target, *key, zero + end, force))
+    begun = [part.begin - zero for part in left]
+    with together(), ExitStack() as stack, _packets(path, limit, shifts, sound=True) as (_, streams, packets):
+        for part in left:
+            stack.enter_context(part.files)
+        for packet, number, time, decoded in packets:
+            for part in left:
+                is_picture = packet.stream_index == streams[0].index
+                if part.begin <= time and part.wants(is_picture, number, time, decoded):
+                    part.write(packet, streams)
+            left = [part for part in left if not part.closed]
+            if not left:
+                break
+    return begun
+
+
+@contextmanager
+def _packets(
+    path: Path, limit: dict[str, str], shifts: list[tuple[int, int]], *, sound: bool
+) -> Iterator[tuple[float, list[Any], Iterator[tuple[Packet, int, float, float]]]]:
+    """Open a video; yield its beginning, the streams to copy, and their packets with number and times in seconds."""
+    with container_of(path, limit) as container:
+        pictures = video_stream_of(path, container, MAX_FRAME_PIXELS)
+        streams = [pictures, *(container.streams.audio[:1] if sound else ())]
+
+        def timed() -> Iterator[tuple[Packet, int, float, float]]:
+            """Yield the packets that have times, up to the first damage."""
+            number, seconds, waiting = -1, 0.0, list(shifts)
+            with suppress(*CODEC_ERRORS):
+                for packet in filter(has_data, packets_of(container, streams)):
+                    if packet.stream_index == pictures.index:
+                        number += 1
+                        if waiting and waiting[0][0] == number:
+                            seconds = float(waiting.pop(0)[1] * (pictures.time_base or 0))
+                    shown = packet.pts if packet.pts is not None else packet.dts
+                    if shown is not None and packet.time_base:
+                        decoded = packet.dts if packet.dts is not None else shown
+                        shift(packet, round(seconds / packet.time_base))
+                        unit = float(packet.time_base)
+                        yield packet, number, shown * unit + seconds, decoded * unit + seconds
+
+        yield (container.start_time or 0) / av.time_base, streams, timed()
 
 
 class _Part:
-    """One output file of a cut, to which all packets are offered in turn.
+    """One output file of a cut, which is created with its first packet and finished after its last one."""
 
-    It is created on the stack `files` with its first packet and finished after its last, so that few files are open at
-    a time.
-    """
-
-    def __init__(self, path: Path, beginning: _Beginning, end: float, files: ExitStack, force: bool) -> None:
-        """Take the output file of a part of the video, the key frame that begins the part, and its end in seconds.
-
-        The file is opened on the stack `files`, which finishes it when it is closed, or removes it after an error.
-        """
-        self.beginning = beginning
+    def __init__(self, path: Path, first: int, begin: float, end: float, force: bool) -> None:
+        self.begin, self._first, self._end = begin, first, end  # seconds; the number of the key frame; seconds
+        self.files = ExitStack()
         self.closed = False  # whether no later packet can belong to the part
-        self._path, self._end, self._files, self._force = path, end, files, force
+        self._path, self._force = path, force
         self._last = -math.inf  # the latest time of a picture that was written
-        self._container: Any = None  # the open output
-        # output streams by the index of the stream they copy
-        self._targets: dict[int, Any] = {}
+        self._container: Any = None
+        self._targets: dict[int, Any] = {}  # output streams by the index of the stream they copy
 
-    def offer(self, packet: Packet, number: int, streams: list[Any]) -> None:
-        """Write a packet if it belongs to the part, and close the part after the last one.
-
-        Left out are sound outside the part, pictures before its key frame, which cannot be decoded, and pictures after
-        its end, unless others in the part depend on them. `number` counts the picture packets, and `streams` has the
-        copied streams, pictures first.
-        """
-        time = _time(packet, packet.pts)
-        wanted = self.beginning.time <= time
-        if packet.stream_index == streams[0].index:
-            # Packets come in the order of decoding. Once that is past the end and past all that was written, no later
-            # picture is needed.
-            decoded = _time(packet, packet.dts)
-            wanted = wanted and number >= self.beginning.number and (decoded <= self._end or time <= self._last)
-            self._last = max(self._last, time) if wanted else self._last  # the latest picture that was written
-            # sound of the part may follow in the file after its pictures, by up to SOUND_BEHIND seconds
-            self.closed = decoded > max(self._end, self._last) + SOUND_BEHIND
-        else:
-            wanted = wanted and time <= self._end
-        if wanted:
-            self._write(packet, streams)
+    def wants(self, is_picture: bool, number: int, shown: float, decoded: float) -> bool:
+        """Return whether a packet that is shown after the beginning belongs to the part; close it after the last."""
+        if not is_picture:
+            return shown <= self._end
+        # Packets come in the order of decoding. Pictures after the end are needed if others depend on them.
+        wanted = number >= self._first and (decoded <= self._end or shown <= self._last)
+        self._last = max(self._last, shown) if wanted else self._last
+        self.closed = decoded > max(self._end, self._last) + SOUND_BEHIND
         if self.closed:
-            # finishes the file of this part
-            self._files.close()
+            self.files.close()
+        return wanted
 
-    def _write(self, packet: Packet, streams: list[Any]) -> None:
-        """Copy a packet into its output stream; its times count from the beginning of the part."""
+    def write(self, packet: Packet, streams: list[Any]) -> None:
+        """Copy a packet, with times from the part's beginning, to the output file, which is made if need be."""
         if self._container is None:
-            self._open(streams)
+            temporary = self.files.enter_context(output_file(self._path, force=self._force))
+            try:
+                output = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[self._path.suffix.lower()])
+                self._container = self.files.enter_context(output)
+                self._targets = {each.index: self._container.add_stream_from_template(each) for each in streams}
+                self._container.start_encoding()
+            except CODEC_ERRORS as error:
+                raise UnsupportedError(
+                    f"{self._path}: cannot hold what is in the video ({reason_of(error)})"
+                ) from error
         assert packet.time_base
-        shift = round(self.beginning.time / packet.time_base)
         copy = Packet(bytes(packet))
-        # `pts` is when a picture is shown, `dts` when it is decoded, both in units of `time_base`
-        copy.pts = None if packet.pts is None else packet.pts - shift
-        copy.dts = None if packet.dts is None else packet.dts - shift
+        copy.pts, copy.dts = packet.pts, packet.dts
         copy.duration, copy.time_base, copy.is_keyframe = packet.duration, packet.time_base, packet.is_keyframe
-        copy.stream = self._targets[packet.stream_index]  # output streams, by the index of the copied one
+        shift(copy, -round(self.begin / packet.time_base))
+        copy.stream = self._targets[packet.stream_index]
         try:
             self._container.mux(copy)
         except CODEC_ERRORS as error:
             raise MediaError(f"{self._path}: cannot be written ({reason_of(error)})") from error
-
-    def _open(self, streams: list[Any]) -> None:
-        """Create the output file, with one stream for each of `streams`, on the stack that will finish it."""
-        temporary = self._files.enter_context(output_file(self._path, force=self._force))
-        try:
-            output = av.open(str(temporary.absolute()), "w", format=CUT_FORMATS[self._path.suffix.lower()])
-            self._container = self._files.enter_context(output)
-            self._targets = {each.index: self._container.add_stream_from_template(each) for each in streams}
-            self._container.start_encoding()
-        except CODEC_ERRORS as error:
-            raise UnsupportedError(f"{self._path}: cannot hold what is in the video ({reason_of(error)})") from error
-
-
-def _packets(container: Any, streams: list[Any]) -> Iterator[Packet]:
-    """Yield the packets with times, up to the end or the first damage."""
-    packets = container.demux(streams)
-    while True:
-        try:
-            packet = next(packets, None)
-        except (*CODEC_ERRORS, IndexError):  # PyAV raises IndexError at the end of some files
-            return
-        if packet is None:
-            return
-        if packet.size and (packet.pts is not None or packet.dts is not None):
-            yield packet
-
-
-def _time(packet: Packet, ticks: int | None) -> float:
-    """Return `ticks`, the packet's ``pts`` or ``dts``, in seconds, or its other time if that is None."""
-    known = ticks if ticks is not None else packet.pts if packet.pts is not None else packet.dts
-    assert known is not None and packet.time_base
-    return float(known * packet.time_base)

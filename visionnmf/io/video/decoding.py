@@ -1,108 +1,252 @@
-"""Decode video with PyAV, count damage, and turn frames upright."""
+"""Open videos with PyAV, without protocols and with every limit set; decode them, count damage, turn frames upright."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar
+import math
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import av
 import cv2
 import numpy as np
 from av.container import InputContainer
+from av.packet import Packet
 from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
+from PIL import Image
 
-from visionnmf._checks import check_frames_wanted
-from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io.images import PICTURE_FORMATS
+from visionnmf.io.inputs import regular_file
 
-Frame = TypeVar("Frame")
+from .pixels import FrameConverter
+from .timeline import shifts_of
 
-# Containers with a duration in their header; for others FFmpeg guesses it from the bit rate.
+MAX_FRAME_PIXELS = 50_000_000
+MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
+FEW_SAMPLES = 1 << 20  # FFmpeg's index of these takes about 50 MB
+FALLBACK_RATE = Fraction(25)
+
+# Containers that hold the video themselves. Left out on purpose: playlists and concatenations, which name other files
+# and URLs, image sequences, text terminals, devices.
+CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h263,h264,hevc,av1,obu,ivf,flv,asf,ogg,gif,"
+    "apng,mjpeg,mxf,nut,yuv4mpegpipe,dv,rm,wtv"
+)
+# Containers with a duration in their header; for others FFmpeg guesses it from the bit rate or the last time stamp.
 _TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
+# PyAV 18 stops at metadata that are not UTF-8 unless this argument is given. PyAV 19 reads them and refuses it.
+METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(InputContainer, "metadata_errors") else {}
 
-# Seconds; a longer gap between two frames is a damaged timestamp.
-_LONGEST_GAP = 86_400
+# A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
+# file should give the same result on every machine.
+CODEC_THREADS = 2
+
+MP4_HOLDERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf")  # boxes around the tables
+MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
 
 # What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
 
 
-@dataclass(frozen=True)
-class FramesWanted:
-    """Which frames of a source are delivered, and by what factor they are scaled; see :class:`.VideoReader`."""
+@contextmanager
+def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer]:
+    """Open a file with FFmpeg, without protocols and with a list of containers; leaving the block closes it."""
+    options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
+    # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
+    with regular_file(path, "video").open("rb") as file:
+        if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
+            raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
+        try:
+            container = av.open(file, "r", options=options, **METADATA_OPTIONS)
+        except CODEC_ERRORS as error:
+            if is_picture(path):
+                raise still_picture(path) from error
+            reason = reason_of(error)
+            raise UnreadableError(f"{path}: not a video that can be read, or cut off or damaged ({reason})") from error
+        with container:
+            yield container
 
-    every: int = 1
-    max_frames: int | None = None
-    scale: float = 1.0
-    start: float = 0.0
-    end: float | None = None
 
-    def __post_init__(self) -> None:
-        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
+def declared_limit(path: Path, max_pixels: int) -> dict[str, str]:
+    """Check the sizes in a file's header, and return the FFmpeg option that limits them when it is opened.
 
-    def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
-        """Return the size, (width, height), in which frames are delivered: both sides times `scale`, >= 1."""
-        width, height = size
-        return max(1, round(width * self.scale)), max(1, round(height * self.scale))
+    The videos of a file share `max_pixels`, because opening it can decode frames of all of them. So the file is opened
+    without any decoder first.
+    """
+    with container_of(path, {"codec_whitelist": "none"}) as container:
+        video_stream_of(path, container, max_pixels)
+        return {"max_pixels": str(_max_pixels_per_video(container, max_pixels))}
 
-    def choose(
-        self,
-        timed: Iterator[tuple[float, Frame]],
-        *,
-        counting: bool = True,
-        may_be_none: Callable[[], bool] = lambda: False,
-    ) -> Iterator[tuple[float, Frame]]:
-        """Yield those frames that are wanted, of all that come with their times in seconds.
 
-        With `counting` false the caller counts them. Raises ParameterError if there is none, unless `may_be_none`
-        returns True then.
-        """
-        passed = delivered = 0  # how many frames lie between start and end, and how many of them were yielded
-        time = 0.0
-        for time, frame in timed:
-            if time < self.start:
-                continue
-            if self.end is not None and time >= self.end:
+def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
+    """Return the first video stream of a container, after checking the number of streams and their declared sizes."""
+    if len(container.streams) > MAX_STREAMS:
+        raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
+    # Cover pictures of music are video streams as well, but not videos.
+    streams = [stream for stream in container.streams.video if "attached_pic" not in str(stream.disposition)]
+    if not streams:
+        what = "it holds only sound" if container.streams.audio else "it holds no video, or is cut off before it"
+        raise UnreadableError(f"{path}: not a video: {what}")
+    if streams[0].codec_context is None:
+        raise UnreadableError(f"{path}: the codec of the video is not known, or the file is cut off before it is named")
+    each, several = _max_pixels_per_video(container, max_pixels), len(container.streams.video) > 1
+    for stream in streams:
+        if stream.codec_context is not None and stream.width * stream.height > each:
+            raise TooLargeError(
+                f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
+                f"at most {each} are read{' of each of several videos in a file' if several else ''}"
+            )
+    return streams[0]
+
+
+def _max_pixels_per_video(container: InputContainer, max_pixels: int) -> int:
+    return max_pixels // max(1, len(container.streams.video))
+
+
+def rate_of(stream: VideoStream) -> Fraction:
+    """Return the frames per second of a stream; 25 if it gives no rate from one in a day to 1000."""
+    rate = stream.average_rate or stream.guessed_rate  # an unknown rate is None or, in newer PyAV, 0/1
+    return Fraction(rate) if rate and Fraction(1, 86_400) <= rate <= 1000 else FALLBACK_RATE
+
+
+def length_of(container: InputContainer) -> int | None:
+    """Return the bytes of what a container is read from; None where they are not known, as of a pipe."""
+    length = container.size
+    return length if length is not None and length >= 0 else None  # PyAV before 19 passes a negative error code on
+
+
+def is_picture(path: Path) -> bool:
+    """Return whether Pillow recognises a file as a picture."""
+    try:
+        with Image.open(path, formats=PICTURE_FORMATS):
+            return True
+    except Exception:  # whatever the error, it is not a picture
+        return False
+
+
+def still_picture(path: Path) -> UnreadableError:
+    """Return the error for a picture in place of a video."""
+    cure = "name the folder of its frames, or quote their pattern"
+    return UnreadableError(f"{path}: a still picture, not a video; {cure}")
+
+
+def most_samples(file: BinaryIO) -> int:
+    """Return the largest number of samples that a table of an open file declares; 0 if it is not MP4 or QuickTime.
+
+    FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes. Such
+    a file consists of boxes, some of which hold others. A box begins with its size (4 bytes, including this header) and
+    its kind (4 letters). The size 1 means that 8 bytes with the true size follow, and 0 that the box goes on to the end
+    of what holds it.
+    """
+    began, length = file.tell(), file.seek(0, os.SEEK_END)
+    # `left`: how many more boxes are looked at; `todo`: the ranges of bytes that are still to be searched for boxes
+    most, left, todo = 0, MOST_BOXES, [(0, length)]
+    while todo and left:
+        start, stop = todo.pop()
+        while start + 8 <= stop and left:
+            left -= 1
+            file.seek(start)
+            head = file.read(28)
+            size, kind = struct.unpack_from(">I4s", head)
+            body = 8  # bytes of the header
+            if size == 1 and len(head) >= 16:
+                size, body = struct.unpack_from(">Q", head, 8)[0], 16
+            elif size == 0:
+                size = stop - start
+            if size < body:
                 break
-            passed += 1
-            if (passed - 1) % self.every == 0:
-                delivered += 1
-                yield time, frame
-                if counting and delivered == self.max_frames:
-                    return
-        if not passed and not may_be_none():
-            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
+            end = min(start + size, stop)
+            if kind in MP4_HOLDERS:
+                todo.append((start + body, end))
+            elif kind in (b"stsz", b"stz2", b"trun") and len(head) >= body + 12:
+                # A table begins with version and flags and two numbers; in stsz and stz2 a size comes first.
+                _, first, second = struct.unpack_from(">3I", head, body)
+                most = max(most, first if kind == b"trun" else second)
+            start = end
+    file.seek(began)
+    return most
+
+
+def packets_of(container: InputContainer, *streams: Any) -> Iterator[Packet]:
+    """Yield the packets of some streams, or of all, up to the end or an error of reading; some hold no data."""
+    packets = container.demux(*streams)
+    while True:
+        try:
+            packet = next(packets, None)
+        except IndexError:  # PyAV raises it at the end of a file whose streams are not all declared at its beginning
+            return
+        if packet is None:
+            return
+        yield packet
+
+
+def has_data(packet: Packet) -> bool:
+    """Return whether a packet is none of a dropped frame, nor PyAV's end mark; a decoder would end at either."""
+    return packet.size > 0
+
+
+def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> list[tuple[int, int]]:
+    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`."""
+    with container_of(path, limit) as container:
+        stream = video_stream_of(path, container, max_pixels)
+        second = 1 / float(stream.time_base or 1)
+        zero = round((container.start_time or 0) / av.time_base * second)
+
+        def stamps() -> Iterator[int | None]:
+            """Yield the decoding time of each packet, or else its time."""
+            try:
+                for packet in filter(has_data, packets_of(container, stream)):
+                    yield packet.dts if packet.dts is not None else packet.pts
+            except CODEC_ERRORS:  # counted when the file is decoded
+                return
+
+        return shifts_of(stamps(), second, zero)
+
+
+def shift(packet: Packet, ticks: int) -> None:
+    """Add ticks to the time stamps of a packet."""
+    if ticks:
+        packet.pts = None if packet.pts is None else packet.pts + ticks
+        packet.dts = None if packet.dts is None else packet.dts + ticks
 
 
 class Decoder:
-    """Demux and decode one video stream, and count what goes wrong instead of raising it."""
+    """Demux and decode one video stream, with its time stamps corrected; count what goes wrong instead of raising it.
 
-    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
-        """Take an open container and its video stream; `reading_error` is the error that ends the frames."""
+    `packets` are those of the video stream that were read, and `bad_packets` corrupt packets and frames, and errors.
+    `end` is the latest end of a packet of any stream, in seconds. `first_error` says the first error on one line, and
+    `reading_error` is the one that ended the packets.
+    """
+
+    def __init__(self, container: InputContainer, stream: VideoStream, shifts: Sequence[tuple[int, int]] = ()) -> None:
         self.container = container
         self.stream = stream
-        self.packets = 0  # how many packets of the video stream were read
-        self.bad_packets = 0  # corrupt packets and frames, and errors of reading and decoding
-        self.end = 0.0  # the latest end of a packet of any stream, in seconds
-        self.first_error: str | None = None  # what the first error said, on one line
-        # the error that ended the packets
+        self.packets = self.bad_packets = 0
+        self.start = (container.start_time or 0) / av.time_base
+        self.end = self.start
+        self.first_error: str | None = None
         self.reading_error: Exception | None = None
+        self._shifts = shifts
+        self._hurt_at: float | None = None  # the stamp up to which a key frame does not end the doubt
 
-    def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[VideoFrame]:
-        """Yield the frames that can be decoded, up to the end, an error of reading, or a true `until()`.
+    def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[tuple[VideoFrame, bool]]:
+        """Yield the frames that can be decoded, and whether they are doubtful, up to the end or a true `until()`.
 
-        `packets` counts those of the video stream and `bad_packets` corrupt ones, corrupt frames and errors.
+        A frame is doubtful if it, or anything since the key frame before it, came damaged.
         """
-        packets = self.container.demux()  # also sound, which shows how far the file goes
+        waiting = list(self._shifts)
+        ticks = 0
+        packets = packets_of(self.container)  # also sound, which shows how far the file goes
         while not until():
             try:
                 packet = next(packets, None)
-            except IndexError:
-                # PyAV raises this at the end of a file whose streams are not all declared at its beginning.
-                packet = None
             except CODEC_ERRORS as error:
                 self._count(error)
                 self.reading_error = error
@@ -110,116 +254,96 @@ class Decoder:
             if packet is None:
                 yield from self._decode(None)
                 return
-            if packet.size == 0:
-                continue  # a dropped frame or PyAV's end mark; a decoder would end at either
-            self._follow_time(packet)
+            if not has_data(packet):
+                continue
+            at = packet.pts if packet.pts is not None else packet.dts
+            if at is not None and packet.time_base:
+                self.end = max(self.end, float((at + (packet.duration or 0)) * packet.time_base))
             if packet.stream_index == self.stream.index:
+                if waiting and self.packets == waiting[0][0]:
+                    ticks = waiting.pop(0)[1]
                 self.packets += 1
-                self.bad_packets += bool(packet.is_corrupt)
+                # Where two files were joined, one of the last packets of the first one seems to be damaged.
+                joined = bool(waiting) and waiting[0][0] <= self.packets + 1
+                shift(packet, ticks)
+                if packet.is_corrupt and not joined:
+                    self.bad_packets += 1
+                    self._doubt(packet)
                 yield from self._decode(packet)
 
-    def _decode(self, packet: Any) -> Iterator[VideoFrame]:
-        """Yield the frames that a packet completes, and count errors; None yields the remaining frames."""
+    def _decode(self, packet: Packet | None) -> Iterator[tuple[VideoFrame, bool]]:
+        """Yield the frames that a packet completes, and whether they are doubtful; None yields the remaining ones."""
         try:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
-                self.bad_packets += bool(frame.is_corrupt)
-                yield frame
+                stamp = stamp_of(frame)
+                if frame.is_corrupt:
+                    self.bad_packets += 1
+                    self._doubt(frame)
+                elif self._hurt_at is not None and frame.key_frame and stamp is not None and stamp > self._hurt_at:
+                    self._hurt_at = None
+                yield frame, self._hurt_at is not None
         except CODEC_ERRORS as error:
             self._count(error)
+            self._doubt(packet)
 
     def _count(self, error: Exception) -> None:
-        """Count an error of reading or decoding in `bad_packets`, and keep the first one's text."""
+        """Count an error of reading or decoding, and keep the first one's text."""
         self.bad_packets += 1
         self.first_error = self.first_error or reason_of(error)
 
-    def _follow_time(self, packet: Any) -> None:
-        """Move `end` to the end of a packet, if that is later."""
-        ticks = packet.pts if packet.pts is not None else packet.dts
-        if ticks is not None and packet.time_base:
-            self.end = max(self.end, float((ticks + (packet.duration or 0)) * packet.time_base))
+    def _doubt(self, damaged: VideoFrame | Packet | None) -> None:
+        """Doubt all frames up to the next key frame after a damaged frame or packet."""
+        stamp = None if damaged is None else damaged.pts if damaged.pts is not None else damaged.dts
+        self._hurt_at = max(
+            -math.inf if stamp is None else stamp, -math.inf if self._hurt_at is None else self._hurt_at
+        )
 
-    def declared_duration(self, *, has_frame_count: bool) -> float | None:
-        """Return the duration in seconds from the header; None if it has none, or would be a guess.
+    def declares_end(self) -> bool:
+        """Return whether the header has a duration, or a number of frames; otherwise FFmpeg guesses the duration."""
+        return bool(self.stream.frames or _TIMED_CONTAINERS & set(self.container.format.name.split(",")))
 
-        FFmpeg guesses the duration of a container without one from the bit rate. If the header has a number of frames,
-        `has_frame_count`, the container's duration is not a guess.
+    def cut_off(self, frame_rate: float) -> tuple[float, float] | None:
+        """Return how many seconds were read and declared, if the packets end early, or None.
+
+        That is 1 % and two frames early, because headers of good files are a little off; in AVI, which counts frames,
+        two frames.
         """
-        if self.stream.duration and self.stream.time_base:
-            return float(self.stream.duration * self.stream.time_base)
-        if self.container.duration and (has_frame_count or self.container_has_duration()):
-            return self.container.duration / av.time_base
-        return None
-
-    def declared_if_cut_off(self, frame_rate: float, *, has_frame_count: bool) -> float | None:
-        """Return the declared duration in seconds if the packets end more than 1 % and two frames before it, else None.
-
-        `end` is where the packets end, in seconds, and `has_frame_count` whether the header has a number of frames.
-        """
-        # the headers of good files are a little off
-        duration = self.declared_duration(has_frame_count=has_frame_count)
-        return duration if duration is not None and self.end < 0.99 * duration - 2 / frame_rate else None
-
-    def container_has_duration(self) -> bool:
-        """Return whether containers of this format have a duration in their header; for others FFmpeg guesses it."""
-        return bool(_TIMED_CONTAINERS & set(self.container.format.name.split(",")))
-
-
-class Clock:
-    """The times of frames in seconds from the beginning of a file; `step` is used where the file has no valid time."""
-
-    def __init__(self, decoder: Decoder, step: float) -> None:
-        """Take the decoder whose frames are timed, and `step`, the seconds between two frames."""
-        start = decoder.container.start_time
-        self._start = None if start is None else start / av.time_base  # the stamp, in seconds, that counts as time 0
-        # seconds of a tick of the time stamps
-        self._unit = decoder.stream.time_base  # not that of the frames, because the last ones have none
-        self._step = step  # is added to the time before where a frame has no valid time
-        # the time that was returned last
-        self._last: float | None = None
-
-    def read(self, frame: VideoFrame) -> float:
-        """Return the time of the next frame in seconds from the beginning of the file; times always increase.
-
-        A time stamp counts ticks of `_unit` seconds. A frame without one, or whose time is not later than the last one
-        or is more than a day after it, gets the last time, `_last`, plus `_step`. A first frame that lies before the
-        declared beginning (`_start`) becomes the beginning, and a first frame without a valid time gets 0.
-        """
-        ticks = frame.pts if frame.pts is not None else frame.dts
-        if ticks is None or not self._unit:
-            time = None
+        kind = self.container.format.name
+        start, unit = self.stream.start_time, self.stream.time_base
+        if self.stream.duration and unit:
+            begin = self.start if start is None else float(start * unit)
+            declared = float(self.stream.duration * unit)
+        elif self.container.duration:
+            begin, declared = self.start, self.container.duration / av.time_base
+            if kind.startswith("matroska") and declared > begin:  # counted from 0, wherever the first frame is
+                declared -= begin
         else:
-            time = float(ticks * self._unit)
-            self._start = time if self._start is None or (self._last is None and time < self._start) else self._start
-            time -= self._start
-        if self._last is None:
-            self._last = 0.0 if time is None or time > _LONGEST_GAP else time
-        elif time is None or not self._last < time <= self._last + _LONGEST_GAP:
-            self._last += self._step
-        else:
-            self._last = time
-        return self._last
+            return None
+        early = declared - (self.end - begin)
+        if not self.declares_end() or early <= (0 if kind == "avi" else 0.01 * declared) + 2 / frame_rate:
+            return None
+        return self.end - begin, declared
 
 
-def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
-    """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
-    # One thread: waking a pool for each frame takes longer than the conversion.
-    return converter.reformat(frame, threads=1, **options)
+def stamp_of(frame: VideoFrame) -> int | None:
+    """Return when a frame is shown, in ticks of its stream, or None."""
+    return frame.pts if frame.pts is not None else frame.dts
 
 
 def upright_frame(
     name: object,
     frame: VideoFrame,
-    converter: VideoReformatter,
+    converter: FrameConverter,
     turn: tuple[bool, bool, bool],
     size: tuple[int, int],
 ) -> NDArray[np.uint8]:
     """Return a frame as RGB, turned by the result of `turn_of` and scaled to `size`, (width, height)."""
     try:
-        image: NDArray[Any] = convert(converter, frame, format="rgb24").to_ndarray()
+        image: NDArray[Any] = converter.rgb(frame)
     except CODEC_ERRORS as error:
         raise UnsupportedError(f"{name}: frames of format {frame.format.name} are not supported") from error
-    swap, flip_columns, flip_rows = turn  # applied in this order
+    swap, flip_columns, flip_rows = turn
     if swap:
         image = image.swapaxes(0, 1)
     if flip_columns:

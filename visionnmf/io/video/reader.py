@@ -1,39 +1,53 @@
-"""Read video files with PyAV, and the pictures of a folder as if they were one."""
+"""Read video files with PyAV, and pictures as if they were one; open any source of frames."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from av.video.frame import VideoFrame
-from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
+from PIL import Image
 
 from visionnmf._checks import check_number
+from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
+from visionnmf._text import without_password
 from visionnmf.choices import IMAGE_SUFFIXES
-from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import pictures_of, regular_file
+from visionnmf.io.inputs import is_live, pictures_of, regular_file
 
-from .container import (
+from .decoding import (
     CODEC_THREADS,
     FALLBACK_RATE,
     MAX_FRAME_PIXELS,
+    Decoder,
     container_of,
     declared_limit,
     is_picture,
     rate_of,
+    read_shifts,
+    resized,
+    stamp_of,
     still_picture,
+    turn_of,
+    upright_frame,
     video_stream_of,
 )
-from .decoding import Clock, Decoder, FramesWanted, resized, turn_of, upright_frame
+from .pixels import FrameConverter
+from .timeline import FramesWanted, TimedFrame, Timeline
+
+if TYPE_CHECKING:
+    from .live import LiveReader
 
 SHOWN = 3  # names of unreadable pictures in a message
+MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
+MOST_PAGES = 1_000_000
+ASKED_PAGES = 20  # of a stack, evenly spaced, that tell how many bits it uses
 
 
 class VideoReader:
@@ -68,16 +82,12 @@ class VideoReader:
         gives no rate between 0.01 and 1000.
     declared_frames : int or None
         Number of frames in the file according to its header, None where it does not say.
-    has_sound : bool
-        Whether the file has sound, which is not delivered.
-    time : float
-        When the last delivered frame is shown, in seconds from the beginning of the file. If the time in the file is
-        missing, in the past or a day away, a frame comes ``1 / frame_rate`` after the one before it.
-    frames_read : int
-        Frames that the current or last loop decoded, including those that `every` skips.
+    time, frames_read, has_sound : float, int, bool
+        When the last delivered frame is shown, in seconds from the beginning of the file; the frames that the current
+        or last loop decoded, including those that `every` skips; whether the file has sound, which is not delivered.
     truncated, damaged, problem, notes : bool, int, str or None, list of str
-        After a loop: whether the file is cut off or damaged (see Notes), the number of damaged packets and frames, and
-        what is wrong in one line.
+        After a loop: whether the file is cut off or damaged (see Notes), the number of damaged packets and frames, what
+        is wrong in one line, and how many frames are missing or doubtful.
     begins_anew, reconnections : bool, int
         True and 0 for a file; see :class:`.LiveReader`.
 
@@ -98,9 +108,9 @@ class VideoReader:
     -----
     A loop over a damaged file delivers what can be decoded and does not raise. At its end it sets `truncated` if (a)
     reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b) the timestamps of
-    all streams, sound included, end more than 2 frames and 1 % before the declared duration. The number of frames is
-    not evidence, because headers of good files are often off by one. MPEG streams, Ogg and GIF declare no duration, so
-    a clean cut of such a file cannot be seen. A loop that ends early does not judge.
+    all streams, sound included, end more than 2 frames and 1 % before the declared duration (in AVI, which counts
+    frames, more than 2 frames). MPEG streams, Ogg and GIF declare no duration, so a clean cut of such a file cannot be
+    seen. A loop that ends early does not judge. Before each loop the time stamps of the file are read once.
 
     Examples
     --------
@@ -122,13 +132,6 @@ class VideoReader:
         end: float | None = None,
         max_pixels: int = MAX_FRAME_PIXELS,
     ) -> None:
-        """Check the arguments and decode the first frame, from which the size and the rate are known.
-
-        Every `every`-th frame from `start` on and before `end`, in seconds, is delivered, `max_frames` at most, with
-        both sides multiplied by `scale`. Frames of more than `max_pixels` are refused.
-        """
-        # `_probe` sets the other attributes, which follow from the first frame. `FramesWanted` checks the arguments and
-        # chooses frames by their times.
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
         self._max_pixels = max_pixels
         self.path = regular_file(path, "video")
@@ -136,16 +139,8 @@ class VideoReader:
         self.frames_read = self.damaged = 0
         self.truncated = False
         self.problem: str | None = None
-        self._loop: Generator[NDArray[np.uint8], None, None] | None = None  # the frames of the current or last loop
-        self._probe()
-
-    @property
-    def notes(self) -> list[str]:
-        """The problem of the last loop, if there was one, as a list."""
-        return [] if self.problem is None else [self.problem]
-
-    def _probe(self) -> None:
-        """Set the size, rotation, frame rate and so on from the first frame; raise UnreadableError without one."""
+        self.notes: list[str] = []
+        self._loop: Generator[TimedFrame, None, None] | None = None  # the current or last one
         with self._opened() as decoder:
             frames = decoder.frames()
             first = next(frames, None)
@@ -155,8 +150,8 @@ class VideoReader:
             if first is None:
                 reason = decoder.first_error or "it holds no frame"
                 raise UnreadableError(f"{self.path}: no frame can be decoded ({reason})")
-            self._coded_size = (first.width, first.height)  # before rotation and scaling
-            self._turn = turn_of(first)  # whether to swap axes, mirror columns and mirror rows
+            self._coded_size = (first[0].width, first[0].height)  # before rotation and scaling
+            self._turn = turn_of(first[0])
             upright_size = self._coded_size[::-1] if self._turn[0] else self._coded_size
             self.width, self.height = self._wanted.scaled(upright_size)
             self.frame_rate = rate_of(decoder.stream)
@@ -164,14 +159,16 @@ class VideoReader:
             self.has_sound = bool(decoder.container.streams.audio)
 
     @contextmanager
-    def _opened(self) -> Iterator[Decoder]:
-        """Open the file for decoding, with every limit set; the Decoder counts errors instead of raising."""
-        with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
+    def _opened(self, *, whole: bool = False) -> Iterator[Decoder]:
+        """Open the file for decoding, with every limit set; for a `whole` loop its time stamps are read before."""
+        limit = declared_limit(self.path, self._max_pixels)
+        shifts = read_shifts(self.path, limit, self._max_pixels) if whole else []
+        with container_of(self.path, limit) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(self._max_pixels)}
-            yield Decoder(container, stream)
+            yield Decoder(container, stream, shifts)
 
     def __enter__(self) -> Self:
         return self
@@ -180,84 +177,103 @@ class VideoReader:
         self.close()
 
     def close(self) -> None:
-        """Close the file if a loop was left early, by ending its generator of frames, which holds the file open."""
+        """Close the file if a loop was left early."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
         """Begin a loop over the frames, which opens the file again; a loop that was left early is closed."""
+        return (frame.picture for frame in self.timed())
+
+    def timed(self) -> Generator[TimedFrame, None, None]:
+        """Begin a loop over the frames with their times.
+
+        Returns
+        -------
+        generator of TimedFrame
+        """
         self.close()
         self._loop = self._frames()
         return self._loop
 
-    def _frames(self) -> Generator[NDArray[np.uint8], None, None]:
-        """Yield the wanted frames as upright RGB, and set `time`.
+    def _frames(self) -> Generator[TimedFrame, None, None]:
+        """Yield the wanted frames as upright RGB, and judge the file at its end."""
+        self.frames_read = self.damaged = 0
+        self.truncated, self.problem, self.notes = False, None, []
+        converter = FrameConverter()
+        with self._opened(whole=True) as decoder:
+            for frame in self._wanted.choose(self._decoded(decoder)):
+                self.time = frame.time
+                picture = upright_frame(self.path, frame.picture, converter, self._turn, (self.width, self.height))
+                yield frame._replace(picture=picture)
+            if decoder.stream.metadata.get("alpha_mode") == "1":  # VP8 and VP9 keep it in a second stream
+                self.notes.append("transparency is not read")
+        self.notes += converter.notes
 
-        `_decoded` counts `frames_read` and, at the end of the file, sets `truncated` if the file is cut off or damaged,
-        and `problem` to a sentence about it.
-        """
-        self.frames_read, self.truncated, self.problem = 0, False, None
-        converter = VideoReformatter()
-        with self._opened() as decoder:
-            for time, frame in self._wanted.choose(self._decoded(decoder)):
-                self.time = time
-                # `_turn`: whether to swap axes, mirror columns and mirror rows
-                yield upright_frame(self.path, frame, converter, self._turn, (self.width, self.height))
-
-    def _decoded(self, decoder: Decoder) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield all frames, which must have the first one's size, with their times in seconds.
-
-        At the end `_judge_file` sets `damaged`, `truncated` and `problem` by what went wrong.
-        """
-        clock = Clock(decoder, float(1 / self.frame_rate))  # the times of frames; those without one come a step later
-        for frame in decoder.frames():
-            if (frame.width, frame.height) != self._coded_size:  # that of the first, before rotation and scaling
+    def _decoded(self, decoder: Decoder) -> Iterator[TimedFrame]:
+        """Yield all frames as they were decoded; they must have the first one's size."""
+        unit = float(decoder.stream.time_base or 0)  # not that of the frames, because the last ones have none
+        timeline = Timeline(float(1 / self.frame_rate), None if decoder.container.start_time is None else decoder.start)
+        n_doubtful, first_doubtful = 0, 0.0
+        for frame, is_doubtful in decoder.frames():
+            if (frame.width, frame.height) != self._coded_size:
                 raise UnsupportedError(
                     f"{self.path}: the size changes from {self._coded_size[0]} x {self._coded_size[1]} to "
                     f"{frame.width} x {frame.height} at frame {self.frames_read + 1}; re-encode it to one size"
                 )
             self.frames_read += 1
-            yield clock.read(frame), frame
+            stamp = stamp_of(frame)
+            time = timeline.add(None if stamp is None or not unit else stamp * unit)
+            if is_doubtful:
+                first_doubtful = first_doubtful if n_doubtful else time
+                n_doubtful += 1
+            yield TimedFrame(frame, time, is_doubtful)
         self._judge_file(decoder)
+        self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
+        if n_doubtful:
+            self.notes.append(
+                f"{n_doubtful} frames from {first_doubtful:.2f} s on are damaged, or depend on damaged ones: no event "
+                "begins in them"
+            )
 
     def _judge_file(self, decoder: Decoder) -> None:
         """Set `damaged` for bad packets or an early end, and then also `truncated` and `problem`."""
         self.damaged = decoder.bad_packets
         declared = self.declared_frames
-        # the declared duration in seconds, or None if the file was read up to there
-        duration = decoder.declared_if_cut_off(float(self.frame_rate), has_frame_count=declared is not None)
-        if duration is None and decoder.bad_packets == 0:
+        cut = decoder.cut_off(float(self.frame_rate))
+        if cut is None and decoder.bad_packets == 0:
             return
         self.truncated = True
         if declared is not None and self.frames_read < declared:
             read = f"read {self.frames_read} of {declared} declared frames"
-        elif duration is not None:
-            read = f"read {decoder.end:.2f} of {duration:.2f} declared seconds ({self.frames_read} frames)"
+        elif cut is not None:
+            read = f"read {cut[0]:.2f} of {cut[1]:.2f} declared seconds ({self.frames_read} frames)"
         else:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"
 
 
 class PictureSequence:
-    """Read the pictures of a folder or a pattern as frames; the attributes are those of :class:`.VideoReader`.
+    """Read the pictures of a folder or a pattern, or a movie in one TIFF or WebP file, as frames.
 
-    A picture that cannot be read, or has another size than the first, is left out and counted in `damaged`. The frames
-    after it keep their times.
+    The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
+    first, is left out and counted in `damaged`. The frames after it keep their times.
 
     Parameters
     ----------
     source : str or Path
-        A folder, or a pattern such as ``"frames/*.png"``.
+        A folder, a pattern such as ``"frames/*.png"``, or a TIFF or WebP file of several pictures. Grey levels of more
+        than 8 bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
     frame_rate : float, optional
-        Frames per second; 25 if not given.
+        Frames per second; 25 if not given. An animated WebP has its own times.
     **wanted
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
     Raises
     ------
-    UnreadableError
-        If there is no picture, or the first one cannot be read.
+    UnreadableError, TooLargeError
+        If there is no picture, the first one cannot be read, or a movie has pictures of more than 50 million pixels.
     ParameterError
         If an argument is out of its range.
 
@@ -276,68 +292,268 @@ class PictureSequence:
     begins_anew, has_sound, truncated, reconnections = True, False, False, 0
 
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
-        """List the pictures of a folder or pattern, and read the first one, whose size all others must have.
-
-        `wanted` are the fields of :class:`FramesWanted`; `frame_rate`, in frames per second, gives the pictures times.
-        """
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
-        self._pictures = pictures_of(source)
-        if not self._pictures:
-            raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
+        self._pictures: _Folder | _Movie = _Movie(self.path) if is_movie(source) else _Folder(source)
         self.frame_rate = FALLBACK_RATE
-        if frame_rate is not None:
+        if self._pictures.times:
+            if frame_rate is not None:
+                raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
+            n, last = len(self._pictures.times) - 1, self._pictures.times[-1]
+            self.frame_rate = Fraction(n / last).limit_denominator(1001) if last else FALLBACK_RATE
+        elif frame_rate is not None:
             check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
             self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
-        self._said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
-        self._size = self._read(self._pictures[0]).shape[1::-1]  # (width, height) of the files' pictures
+        try:
+            self._size = self._pictures.read(0).shape[1::-1]  # (width, height) of the files' pictures
+        finally:
+            self._pictures.close()
         self.width, self.height = self._wanted.scaled(self._size)
-        self.declared_frames = len(self._pictures)
+        self.declared_frames = len(self._pictures.names)
         self.time = 0.0
         self.frames_read = self.damaged = 0
         self.problem: str | None = None
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the last loop: its problem, and each note with the first picture that has it.
+        """The problem of the last loop, and each note on pictures, with the first that has it."""
+        said = self._pictures.said.items()
+        return [
+            *([] if self.problem is None else [self.problem]),
+            *(f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in said),
+        ]
 
-        `_said` has, by note, that picture and the number of pictures that have it.
-        """
-        said = [f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in self._said.items()]
-        return [*([] if self.problem is None else [self.problem]), *said]
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pictures.close()
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the wanted pictures as RGB frames, from the first again in each loop; damaged ones are left out."""
+        return (frame.picture for frame in self.timed())
+
+    def timed(self) -> Iterator[TimedFrame]:
+        """Yield the wanted pictures as RGB with their times, from the first again in each loop."""
         self.frames_read = self.damaged = 0
         self.problem = None
-        self._said = {}  # by note: the first picture that has it, and how many
+        pictures = self._pictures
+        pictures.said = dict(pictures.always)
         left_out: list[str] = []
-        timed = ((float(number / self.frame_rate), path) for number, path in enumerate(self._pictures))
-        for time, path in self._wanted.choose(timed, counting=False):  # counted below, where unreadable ones are known
-            try:
-                frame = self._read(path)
-            except MediaError:
-                frame = None
-            if frame is None or frame.shape[1::-1] != self._size:  # (width, height) of the first picture
-                left_out.append(os.path.basename(path))
-                self.damaged = len(left_out)
-                more = ", ..." if self.damaged > SHOWN else ""
-                self.problem = (
-                    f"{self.damaged} of {len(self._pictures)} pictures cannot be read or are of another size, and were "
-                    f"left out ({', '.join(left_out[:SHOWN])}{more})"
-                )
-                continue
-            self.frames_read += 1
-            self.time = time
-            yield resized(frame, (self.width, self.height))
-            if self.frames_read == self._wanted.max_frames:
-                return
+        times = pictures.times or [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        try:
+            # Counted below, where unreadable ones are known.
+            for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
+                try:
+                    picture = pictures.read(number)
+                except MediaError:
+                    picture = None
+                if picture is None or picture.shape[1::-1] != self._size:
+                    left_out.append(pictures.names[number])
+                    self.damaged = len(left_out)
+                    more = ", ..." if self.damaged > SHOWN else ""
+                    self.problem = (
+                        f"{self.damaged} of {len(times)} pictures cannot be read or are of another size, and were "
+                        f"left out ({', '.join(left_out[:SHOWN])}{more})"
+                    )
+                    continue
+                self.frames_read += 1
+                self.time = time
+                yield TimedFrame(resized(picture, (self.width, self.height)), time)
+                if self.frames_read == self._wanted.max_frames:
+                    return
+        finally:
+            pictures.close()
 
-    def _read(self, path: str) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB (16-bit values are divided by 257), and remember the notes on it."""
-        picture, notes = read_with_notes(path)
+
+class _Folder:
+    """The pictures of a folder or a pattern."""
+
+    times: tuple[float, ...] = ()
+    always: ClassVar[dict[str, tuple[str, int]]] = {}  # notes on all pictures
+
+    def __init__(self, source: str | Path) -> None:
+        self._paths = pictures_of(source)
+        if not self._paths:
+            raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
+        self.names = [os.path.basename(path) for path in self._paths]
+        self.said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
+        self._bits: int | None = None  # of the values of 16-bit pictures, once one has come
+
+    def close(self) -> None:
+        """Do nothing: the pictures are read one by one."""
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        """Read a picture as 8-bit RGB, and remember the notes on it."""
+        picture, notes = read_with_notes(self._paths[number])
+        if picture.dtype == np.uint16:
+            notes = [*notes, *filter(None, [self._note_on_range(picture)])]
         for note in notes:
-            # the first picture with this note, and how many
-            first, count = self._said.get(note, (os.path.basename(path), 0))
-            self._said[note] = first, count + 1
-        return picture if picture.dtype == np.uint8 else ((picture.astype(np.uint32) + 128) // 257).astype(np.uint8)
+            first, count = self.said.get(note, (self.names[number], 0))
+            self.said[note] = first, count + 1
+        return in_eight_bits(picture, self._bits)
+
+    def _note_on_range(self, picture: NDArray[np.uint16]) -> str:
+        """Find the white of all pictures by some, at the first of 16 bits; return a sentence if it is doubtful."""
+        if self._bits is None:
+            asked = {number * (len(self._paths) - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)}
+            found = [bits_of(picture)]
+            for number in asked:
+                with suppress(MediaError):
+                    found.append(bits_of(read_with_notes(self._paths[number])[0]))
+            self._bits = max(found)
+        if bits_of(picture) > self._bits:
+            return f"has values of more than {self._bits} bits, which are shown white"
+        return note_on(self._bits)
+
+
+class _Movie:
+    """The pages of a TIFF file, or the pictures of an animated WebP; the file is open between `read` and `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._image: Image.Image | None = None
+        try:
+            self._look()
+        except MediaError:
+            self.close()
+            raise
+
+    def _look(self) -> None:
+        """Find how many pictures there are, when they are shown, and how many bits they use."""
+        path = self._path
+        image, count = self._at(0), 0
+        with self._failing():
+            count = getattr(image, "n_frames", 1)
+        if count > MOST_PAGES:
+            raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read")
+        self.names = [f"picture {number}" for number in range(count)]
+        self.times: tuple[float, ...] = ()
+        if image.format == "WEBP":
+            self.times = tuple(float(self._at(number).info["timestamp"]) / 1000 for number in range(count))
+        self._bits, said = 8, ""
+        if image.mode[0] in "IF":
+            asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
+            pages = [np.asarray(self._at(number)) for number in asked]
+            if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
+                self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
+            else:
+                self._bits = max(bits_of(np.clip(page, 0, 65535).astype(np.uint16)) for page in pages)
+                said = note_on(self._bits)
+        self.always = {said: (path.name, 1)} if said else {}
+        self.said = dict(self.always)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Turn what Pillow raises on damaged files into UnreadableError."""
+        try:
+            yield
+        except MediaError:
+            raise
+        except Exception as error:  # decoders raise nearly anything on damaged files
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({text})") from error
+
+    def _at(self, number: int) -> Image.Image:
+        """Return the file at one of its pictures, decoded."""
+        with self._failing():
+            if self._image is None:
+                self._image = Image.open(self._path, formats=("TIFF", "WEBP"))
+            self._image.seek(number)
+            width, height = self._image.size
+            if width * height > MAX_FRAME_PIXELS:
+                pixels = f"{width} x {height} pixels; at most {MAX_FRAME_PIXELS} are read"
+                raise TooLargeError(f"{self._path}: holds pictures of {pixels}")
+            self._image.load()
+        return self._image
+
+    def read(self, number: int) -> NDArray[np.uint8]:
+        """Read a picture as 8-bit RGB."""
+        image = self._at(number)
+        if image.mode[0] not in "IF":
+            return np.asarray(image.convert("RGB"))
+        white = (1 << self._bits) - 1 if self._bits else 1
+        grey = np.clip(np.asarray(image) * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
+        return np.repeat(grey[..., None], 3, axis=2)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._image is not None:
+            self._image.close()
+        self._image = None
+
+
+def is_movie(source: str | Path) -> bool:
+    """Return whether a source is a TIFF or WebP file of several pictures."""
+    try:
+        with open(source, "rb") as file:
+            if not file.read(4).startswith(MOVIE_STARTS):
+                return False
+        with Image.open(source, formats=("TIFF", "WEBP")) as image:
+            try:
+                return getattr(image, "n_frames", 1) > 1
+            except Exception:  # a stack that is cut off
+                return True
+    except Exception:  # whatever the error: another reader reports it
+        return False
+
+
+def open_video(
+    source: str | Path,
+    *,
+    frame_rate: float | None = None,
+    size: tuple[int, int] | None = None,
+    pixel_format: str | None = None,
+    until: Callable[[], bool] | None = None,
+    **options: Any,
+) -> VideoReader | PictureSequence | LiveReader:
+    """Open a source of frames with the reader for its kind.
+
+    Parameters
+    ----------
+    source : str or Path
+        A video file; a movie in a TIFF or WebP file; a folder or a pattern of pictures; ``"-"`` for standard input; a
+        ``http(s)`` or ``rtsp(s)`` URL; a camera, ``"camera:0"`` or ``"/dev/video0"``.
+    frame_rate : float, optional
+        Frames per second of pictures and raw frames.
+    size, pixel_format, until : (int, int), str, callable, optional
+        As of :class:`.LiveReader`; the first two are for raw frames on standard input.
+    **options
+        `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
+
+    Returns
+    -------
+    VideoReader, PictureSequence or LiveReader
+
+    Raises
+    ------
+    MediaError
+        If the source cannot be used.
+    ParameterError
+        If an argument is out of its range or does not apply to this kind of source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from visionnmf.io import open_video, write_image
+    >>> Path("frames").mkdir(exist_ok=True)
+    >>> for number in (9, 10):
+    ...     write_image(f"frames/{number}.png", np.full((8, 9, 3), number, np.uint8), force=True)
+    >>> open_video("frames/*.png", frame_rate=5).declared_frames
+    2
+    """
+    for name, value in {"size": size, "pixel_format": pixel_format}.items():
+        if value is not None and source != "-":
+            raise ParameterError(
+                f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
+            )
+    if is_live(source):
+        options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
+        from .live import LiveReader  # not needed for files
+
+        return LiveReader(str(source), **options)
+    if pictures_of(source) or is_movie(source):
+        return PictureSequence(source, frame_rate=frame_rate, **options)
+    if frame_rate is not None:
+        raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
+    return VideoReader(source, **options)

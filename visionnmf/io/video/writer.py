@@ -18,8 +18,8 @@ from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.outputs import output_file
 
-from .container import CODEC_THREADS
-from .decoding import CODEC_ERRORS, convert, reason_of
+from .decoding import CODEC_ERRORS, CODEC_THREADS, reason_of
+from .pixels import convert
 
 # Units of the times of frames: MPEG's clock, and the only one that Matroska has.
 _TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
@@ -91,12 +91,6 @@ class VideoWriter:
         timed: bool = False,
         force: bool = False,
     ) -> None:
-        """Check the arguments and choose the encoder; the file is created when the ``with`` block begins.
-
-        Frames are (height, width, 3), or (height, width) if `grey`. If `timed`, each comes with its own time in
-        seconds; otherwise they follow each other at `frame_rate`. `force` says whether an existing file may be
-        replaced.
-        """
         self.path = Path(path)
         suffixes = {"h264": ".mp4", "ffv1": ".mkv"}
         check_choice(codec, "codec", suffixes)
@@ -115,18 +109,17 @@ class VideoWriter:
         self._converter = VideoReformatter()
         self._lifetime: AbstractContextManager[None] | None = None  # of the open file (`_open`); None outside `with`
         self._container: Any = None  # the output file of PyAV, set by `_open`
-        # its video stream, set by `_start`
         self._stream: Any = None
 
     def __enter__(self) -> VideoWriter:
-        """Open the file. It is written within the context manager `_open`, which `__exit__` leaves."""
+        """Open the file."""
         lifetime = self._open()
         lifetime.__enter__()
         self._lifetime = lifetime
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Finish the file, or remove it if an error occurred, by leaving the context manager `_open` (`_lifetime`)."""
+        """Finish the file, or remove it if an error occurred."""
         lifetime, self._lifetime = self._lifetime, None
         assert lifetime is not None
         lifetime.__exit__(*error)
@@ -144,7 +137,7 @@ class VideoWriter:
                 self._container = av.open(str(temporary.absolute()), "w", options=container_options)
             try:
                 with self._encoding_errors():
-                    self._start()  # adds the video stream, `_stream`
+                    self._start()
                 yield
                 if self.frames_written == 0:
                     raise MediaError(f"{self.path}: no frame was given, so no video is written")
@@ -163,9 +156,9 @@ class VideoWriter:
         stream = self._container.add_stream(self.encoder, rate=self.frame_rate, options=self._options)
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
-        context.time_base = self._time_base  # seconds, the unit of the frames' times
+        context.time_base = self._time_base
         context.thread_count = CODEC_THREADS
-        if self._colours:  # empty for lossless video, which keeps RGB
+        if self._colours:
             # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
             context.colorspace = context.color_primaries = context.color_trc = context.color_range = 1
         self._stream = stream

@@ -21,7 +21,7 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import SOLVERS, find_codes
+from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 from visionnmf.models.data_checks import (
@@ -99,11 +99,7 @@ class Components:
 
 
 def find_view_codes(views: Views, components: Components) -> Array:
-    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed.
-
-    Only the entries that count are fitted. The same scales, loss, ridge and solver apply as when the components were
-    learnt. Raises ParameterError if the data are too large for their type, or not positive where the loss needs it.
-    """
+    """Return the codes (n_samples, n_components) that fit samples best, with the components held fixed."""
     used = components.scales > 0  # a view that was left out of the fit has the scale 0, and says nothing about codes
     if not used.all():
         columns = used[views.groups]
@@ -117,7 +113,7 @@ def find_view_codes(views: Views, components: Components) -> Array:
     # The ridge belongs to the codes of unnormalised components, so it is converted to those of normalised ones.
     penalty = Penalty(l2=components.ridge).resolve("W", None, H.dtype).rescaled(components.norms.astype(np.float64))
     problem = Problem(scaled.data, components.loss, penalty, weights=weights)
-    return finite_codes(find_codes(problem, H, components.solver))
+    return finite_codes(solve_codes(problem, H))
 
 
 def find_all_codes(views: Views, components: Components) -> Array:
@@ -143,10 +139,7 @@ class CodesPrior(NamedTuple):
 
 @one_blas_thread()
 def learn_prior(views: Views, codes: Array, H: Array) -> CodesPrior:
-    """Return the prior of the codes and the noise of each view, from training samples and their codes.
-
-    `H` holds the components in the units of the data. The residuals are summed block by block, to limit memory.
-    """
+    """Return the prior of the codes and the noise of each view, from training samples and their codes."""
     mean = codes.mean(axis=0, dtype=np.float64)
     spread = codes - mean
     # Per feature: the sums of squared residuals and of squared data, and the number of entries that count.
@@ -246,16 +239,10 @@ def _fit_groups(
     ridge: float,
     begin_second: Callable[[], object],
 ) -> tuple[NMF, int]:
-    """Fit without groups, then with them from that solution; return the second fit and the iterations of both.
-
-    From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
-    are scaled to a root mean square of 1 for each component, or to what the bounds ask for. Noise then pulls at an
-    unused block with a force of about ``sqrt(n_samples d)`` for d features, which is the unit of the penalty. The ridge
-    on the codes is such that with `codes_l2` = 1 this scale of the codes is stationary. `columns` are the features of
-    each view in `X` (n_samples, n_features), `sparsity` has the penalty or the bound, and `begin_second` is called
-    between the fits. `ridge` is the weight of the squares of both factors in `model`, the NMF of the plain fit; it is
-    above 0 if entries are missing, because a factor could grow without limit where nothing is observed.
-    """
+    """Fit without groups, then with them from that solution; return the second fit and the iterations of both."""
+    # From a random start the penalty would remove components before they have taken shape. The codes of the plain fit
+    # are scaled to a root mean square of 1: noise then pulls at an unused block with ``sqrt(n_samples d)`` for d
+    # features, the unit of the penalty, and the ridge on the codes is such that this scale is stationary.
     W = model.set_params(measure_optimality=False).fit_transform(X, weights=weights)
     callback = model.callback
     model.set_params(callback=None)  # `clone` would copy it, which not every function allows
@@ -302,16 +289,11 @@ def _fit_groups(
 
 
 def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
-    """Return the weight of the squares of both factors for data in which single entries are missing; 0 without any.
-
-    An entry of a component that matters only for samples in which its feature is missing could be of any size. The
-    ridge is a factored nuclear norm above what noise reaches, which grows with the root of the longer side. It is
-    smaller if few entries are missing (share / GAPS below 1), or if there are few components for the entries that are
-    there (`few` below 1), so that complete data and small models hardly change. The constants were chosen on images of
-    digits (docs/decisions/multiview.md). `n_samples` are in the fit, of which `scaled` may be some.
-    """
+    """Return the weight of the squares of both factors for data in which single entries are missing; 0 without any."""
     if scaled.entries is None:
         return 0.0
+    # An entry of a component that matters only where its feature is missing could be of any size. The ridge, a factored
+    # nuclear norm above what noise reaches, shrinks with few gaps or components. Chosen on digits (multiview.md).
     there = scaled.observed()[:, scaled.groups]  # entries of whole views that are missing are not gaps
     share = float((there & ~scaled.entries).sum() / there.sum())
     if share == 0:
@@ -328,20 +310,13 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
 
 
 def second_iterations(max_iter: int, n_iter: int) -> int:
-    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`.
-
-    The second fit, with penalties of whole views, starts from the solution of the first. It gets what that has left,
-    but at least 1/SHORTER of `max_iter`.
-    """
+    """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`."""
     # divided and rounded up
     return max(-(-max_iter // SHORTER), max_iter - n_iter)
 
 
 def _without_traces(H: Array, columns: list[Array]) -> Array:
-    """Return a copy of `H` in which blocks with less than 1 % of their component's energy are zero.
-
-    `columns` are the features of each view. Such small blocks are only noise; the view does not use the component.
-    """
+    """Return a copy of `H` in which blocks with less than 1 % of their component's energy are zero."""
     H = H.copy()
     energy = (H.astype(np.float64) ** 2).sum(axis=1)
     for own in columns:
@@ -352,10 +327,7 @@ def _without_traces(H: Array, columns: list[Array]) -> Array:
 
 
 def _takes_sparse(model: NMF, with_groups: bool) -> bool:
-    """Return whether a solver of the model's loss takes sparse data, and with `with_groups` penalties of groups.
-
-    A group is the part of a component in one view. `terms` are the kinds of penalty terms that a solver can use.
-    """
+    """Return whether a solver of the model's loss takes sparse data, and with `with_groups` penalties of groups."""
     record = find_loss(model.loss)
     return any(
         entry.sparse and entry.minimises(record) and (not with_groups or issubclass(Groups, entry.terms))
@@ -365,12 +337,7 @@ def _takes_sparse(model: NMF, with_groups: bool) -> bool:
 
 
 def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: str | None) -> None:
-    """Issue the warnings that the fits of a `model` of views have raised in its name, and each kind only once.
-
-    They name the NMF inside and its parameters. Of fits that did not converge the first says most, and of codes of 0
-    those of the last fit count. `penalty` is the parameter of the second step that keeps views from using components,
-    or None if there was no second step.
-    """
+    """Issue the warnings that the fits of a `model` of views have raised in its name, and each kind only once."""
     cure = f"increase max_iter={model.max_iter}"
     if penalty is not None:
         # the second step gets the iterations that the first did not use

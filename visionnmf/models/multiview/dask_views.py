@@ -41,11 +41,7 @@ def refuse_in_blocks(model: Any) -> None:
 
 
 def join_blocks(X: Any) -> Any:
-    """Return views side by side as one Dask array (n_samples, n_features) whose blocks hold whole rows.
-
-    `X` is one array, or a list or dict of arrays, of which those of NumPy are cut like the first one of Dask; views
-    that are None are left out. Raises ParameterError for views that do not fit together.
-    """
+    """Return views side by side as one Dask array (n_samples, n_features) whose blocks hold whole rows."""
     import dask.array as da
 
     given = _checked(X)
@@ -56,11 +52,7 @@ def join_blocks(X: Any) -> Any:
 
 
 def hide_missing(X: Any, observed: Any, groups: Array) -> Any:
-    """Return joined views with NaN in the views that `observed` (n_samples, n_views) marks as missing by False.
-
-    `X` (n_samples, n_features) is a Dask array, and `groups` (n_features,) has the view of each feature. `observed` may
-    be None. Raises ParameterError if it is no such mask.
-    """
+    """Return joined views with NaN in the views that `observed` (n_samples, n_views) marks as missing by False."""
     if observed is None:
         return X
     import dask.array as da
@@ -140,10 +132,7 @@ def transform_blocks(model: Any, X: Any, observed: Any) -> Any:
 
 
 def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any) -> Array:
-    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`.
-
-    `like` are views without samples, of which only the numbers of features count, and `model` a fitted estimator.
-    """
+    """Return the codes of one block of `rows`, whose columns belong to the views in the form of `like`."""
     ends = np.cumsum([0 if view is None else view.shape[1] for view in listed_views(like)])
     starts = [0, *ends[:-1]]
     views = [
@@ -154,10 +143,7 @@ def _codes(rows: Array, observed: Array | None = None, *, model: Any, like: Any)
 
 
 def split_views(X: Any, groups: Array, names: list[Any], form: str) -> Any:
-    """Return all features of all views, a Dask array (n_samples, n_features), in the `form` of the training data.
-
-    `groups` (n_features,) has the view of each feature, and `names` the names of the views.
-    """
+    """Return all features of all views, a Dask array (n_samples, n_features), in the `form` of the training data."""
     if form == "matrix":
         return X
     views = [X[:, groups == v] for v in range(len(names))]

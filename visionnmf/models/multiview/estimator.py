@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import (
     check_choice,
+    check_count,
     check_flag,
     check_number,
     check_random_state,
@@ -48,7 +49,6 @@ from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
 from .view_measures import (
     given_weights,
-    plot_usage,
     sparseness,
     usage,
     view_energies,
@@ -225,11 +225,7 @@ class MultiviewNMF(LinearModel):
         callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view.
-
-        `scale` and `view_weight` say what a view is divided and multiplied by, `group_...` and `codes_l2` what keeps it
-        from using components.
-        """
+        """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view."""
         self.n_components = n_components
         self.groups = groups
         self.loss = loss
@@ -359,21 +355,11 @@ class MultiviewNMF(LinearModel):
         check_is_fitted(self)
         return sparseness(self.components_, self.view_groups_, len(self.views_))
 
-    def plot_view_usage(self, ax: Any = None) -> Any:
-        """Draw which view uses which component into matplotlib axes; without `ax` into a new figure.
-
-        Raises ParameterError if matplotlib is not installed.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        check_is_fitted(self)
-        return plot_usage(self.view_usage_, self.views_.tolist(), ax)
-
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
@@ -392,10 +378,7 @@ class MultiviewNMF(LinearModel):
         return model.set_output(transform="default")  # its codes stay arrays, whatever scikit-learn's global setting is
 
     def _fit(self, X: Any, observed: ArrayLike | None, progress: Progress | None) -> tuple[Views, Array]:
-        """Fit the model to views in memory; return these and their codes by the entries that count.
-
-        The components are learnt from views in which the missing ones are predicted, if there are many components.
-        """
+        """Fit the model to views in memory; return these and their codes by the entries that count."""
         self._check_parameters()
         start = self._begin(X, observed)
         views = start.views
@@ -426,10 +409,7 @@ class MultiviewNMF(LinearModel):
         return Start(self._plain_model(rank), views, weights, weights / sizes)
 
     def _learn(self, start: Start, complete: Views, progress: Progress | None, in_memory: Views | None = None) -> Array:
-        """Learn the components from the views `complete`, set the fitted attributes, and return the codes of `start`.
-
-        `in_memory` are some samples of views in Dask arrays.
-        """
+        """Learn the components from `complete`, set the fitted attributes, and return the codes of `start`."""
         views, sparsity = start.views, GroupSparsity(self.group_norm, self.group_l1, self.group_bound, self.codes_l2)
         report = self._reporting(start.model, sparsity, progress or (lambda *_: None))
         with warnings.catch_warnings(record=True) as caught:
@@ -447,10 +427,7 @@ class MultiviewNMF(LinearModel):
         return codes
 
     def _reporting(self, model: NMF, sparsity: GroupSparsity, progress: Progress) -> PrintedProgress:
-        """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them.
-
-        With `sparsity` there is a second fit, with penalties of whole views, which also calls the callback of `model`.
-        """
+        """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them."""
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
         # at most `max_iter` for each start, and what the second fit gets if the first one needs all of them
         total = self.n_init * self.max_iter + sparsity.is_asked_for * second_iterations(self.max_iter, self.max_iter)
@@ -464,12 +441,7 @@ class MultiviewNMF(LinearModel):
         return report
 
     def _keep(self, found: Components, fitted: NMF, n_iter: int, views: Views, weights: Array) -> None:
-        """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views.
-
-        `fitted` is the NMF of the last fit, `n_iter` the number of iterations of all fits, and `weights` (n_views,) are
-        those of the views. `found.scales` (n_views,) are the factors of the views in the fit, and
-        `views.groups` (n_features,) has the view of each feature.
-        """
+        """Set the attributes of a fit from the components `found`, brought to unit norm in the scaled views."""
         if views.entries is not None:  # features of which nothing is known still have the numbers of the start
             found.scaled_H[:, ~views.entries.any(axis=0)] = 0
         norms = norms_of(found.scaled_H)
@@ -487,10 +459,7 @@ class MultiviewNMF(LinearModel):
         self.optimality_, self.reconstruction_err_ = fitted.optimality_, fitted.reconstruction_err_
 
     def _components(self) -> Components:
-        """Return the fitted attributes that are needed to find codes; views are multiplied by `view_scales_` for it.
-
-        Components were divided by `component_norms_`; `ridge_` belongs to codes of the components before that.
-        """
+        """Return the fitted attributes that are needed to find codes; views are multiplied by `view_scales_` for it."""
         H = self.components_
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
         loss = fitted_loss(self.loss, self.loss_parameter_)
@@ -509,10 +478,7 @@ class MultiviewNMF(LinearModel):
         return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
     def _restore(self, matrix: Array, given: Mapping[str, Any], index: Any) -> Any:
-        """Return a matrix (n_samples, n_features) as views in the form of the training data.
-
-        Views that were data frames then are data frames with this `index`, and with the columns of the view in `given`.
-        """
+        """Return a matrix (n_samples, n_features) as views in the form of the training data."""
         if self.view_form_ == "matrix":
             return matrix
         parts = {name: matrix[:, self.view_groups_ == v] for v, name in enumerate(self.views_)}
@@ -523,10 +489,7 @@ class MultiviewNMF(LinearModel):
         return list(parts.values()) if self.view_form_ == "list" else parts
 
     def _codes(self, views: Views, codes: Array | None = None) -> Array:
-        """Return the codes of samples; of those that lack a view, after it was filled in.
-
-        `codes` are those that are found from what is there, if they are known.
-        """
+        """Return the codes of samples; of those that lack a view, after it was filled in."""
         components = self._components()
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
         if codes is None:

@@ -62,10 +62,7 @@ def check_sample_labels(views: Mapping[str, Any]) -> None:
 
 
 def as_frame(view: Array, given: Any, index: Any, names: list[str] | None) -> Any:
-    """Return a view as a data frame with the columns of the frame `given`, or else the `names` of training.
-
-    Without pandas, to which a model file may have been brought, the view stays an array.
-    """
+    """Return a view as a data frame with the columns of the frame `given`, or else the `names` of training."""
     if not find_spec("pandas"):
         return view
     return import_module("pandas").DataFrame(view, index, given.columns if is_frame(given) else names)

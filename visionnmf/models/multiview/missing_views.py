@@ -71,11 +71,7 @@ def fill_views(views: Views, kept: Array, codes: Array, H: Array, prior: CodesPr
 
 @one_blas_thread()
 def fill_entries(views: Views, codes: Array, H: Array) -> Array:
-    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count.
-
-    ``views.entries``, bool of the shape of the data, says which ones count (None: all). A block of rows is
-    reconstructed at a time.
-    """
+    """Return a dense copy of the data in which the reconstruction ``codes @ H`` replaces entries that do not count."""
     if views.entries is None:
         return dense(views.data) if sp.issparse(views.data) else views.data.copy()
     data = views.data.copy()
@@ -93,7 +89,7 @@ def complete_views(model: NMF, views: Views, scales: Array) -> Views:
     multiplied by its number in `scales` for the fit.
     """
     there = views.observed()  # of shape (n_samples, n_views)
-    if there.all() or (model.n_components or min(views.data.shape)) <= len(views) / CROWDED:
+    if there.all() or (int(model.n_components or 0) or min(views.data.shape)) <= len(views) / CROWDED:
         return views
     small = clone(model).set_params(
         n_components=max(1, len(views) // SHARE), exact_codes=False, measure_optimality=False
@@ -148,21 +144,14 @@ def _overflow_error(dtype: Any) -> ParameterError:
 
 
 def _least_filled(loss: Any) -> float:
-    """Return the minimum of what is predicted for missing views, as a share of what the mean of the codes predicts.
-
-    It is above 0 for the beta divergences with beta <= 0, such as Itakura-Saito, which are infinite where data are 0.
-    """
+    """Return the minimum of what is predicted for missing views, as a share of what the mean of the codes predicts."""
     record = find_loss(loss)  # `loss` is a name, or beta itself
     beta = loss if isinstance(loss, Real) or record is None else record.beta
     return LEAST if isinstance(beta, Real) and beta <= 0 else 0.0
 
 
 def _count_filled(entries: Array | None, kept: Array, groups: Array) -> Array | None:
-    """Return which entries count after the views that were not kept are filled in; None if all do.
-
-    `entries` (n_samples, n_features) are those that counted before, `kept` is (n_samples, n_views), and `groups` the
-    view of each feature.
-    """
+    """Return which entries count after the views that were not kept are filled in; None if all do."""
     if entries is None:
         return None
     # For booleans, a <= b means "not a, or b": all entries of a filled view count, and those of a kept view that did.

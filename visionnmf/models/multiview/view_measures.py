@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from visionnmf._checks import check_number, plot_axes, shown
+from visionnmf._checks import check_number, shown
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.exceptions import ParameterError
@@ -19,7 +19,7 @@ from visionnmf.exceptions import ParameterError
 from .views import BLOCK, Views, dense
 
 __all__ = [
-    *("given_weights", "noise_views", "plot_usage", "sparseness", "usage", "view_energies", "view_errors"),
+    *("given_weights", "noise_views", "sparseness", "usage", "view_energies", "view_errors"),
     "weights_without_noise",
 ]
 
@@ -33,10 +33,7 @@ MOST_TICKS = 30  # numbers of components below a picture
 
 
 def view_energies(views: Views) -> Array:
-    """Return the root mean square norm of the samples of each view; 1 for a view of zeros.
-
-    Where entries are missing, it is the norm that a complete sample with the same mean square would have.
-    """
+    """Return the root mean square norm of the samples of each view; 1 for a view of zeros."""
     energies = np.ones(views.n_views)
     for v, own in enumerate(views.columns()):
         view = views.data[:, own]
@@ -77,10 +74,7 @@ def noise_views(views: Views) -> Array:
 
 
 def _standardised(views: Views, v: int) -> Array:
-    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1.
-
-    Ranks do not let a few wrong entries hide what the others have in common. Entries that do not count are 0.
-    """
+    """Return the ranks of the samples in each feature of a view that varies, with mean 0 and variance 1."""
     columns = views.groups == v
     data = dense(views.data[:, columns]).astype(np.float64)
     if views.entries is None:
@@ -129,22 +123,14 @@ def weights_without_noise(views: Views) -> Array:
 
 
 def usage(H: Array, groups: Array, n_views: int) -> Array:
-    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component.
-
-    `H` (n_components, n_features) are the components, whose energy is the sum of squares, in the scaled views, and
-    `groups` (n_features,) has the view of each feature.
-    """
+    """Return the share of each component's energy in each view, (n_components, n_views); 0 for a zero component."""
     energy = np.array([(H[:, groups == v].astype(np.float64) ** 2).sum(axis=1) for v in range(n_views)]).T
     total = energy.sum(axis=1, keepdims=True)
     return np.divide(energy, total, out=np.zeros_like(energy), where=total > 0)
 
 
 def sparseness(H: Array, groups: Array, n_views: int) -> Array:
-    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views).
-
-    It is ``(sqrt(N) - |x|_1 / |x|_2) / (sqrt(N) - 1)`` of a block x of N entries: 0 if all are alike, 1 if only one is
-    not 0. It is also 1 for a block of zeros, or of one feature.
-    """
+    """Return Hoyer's sparseness (2004) of each component's block in each view, of shape (n_components, n_views)."""
     result = np.ones((len(H), n_views))
     for v in range(n_views):
         block = H[:, groups == v].astype(np.float64)
@@ -180,12 +166,7 @@ def view_errors(views: Views, codes: Array, scaled_H: Array, scales: Array, loss
 
 
 def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
-    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant.
-
-    These constants are the model with which that of a view is compared. They would explain a view of constant features
-    completely and leave nothing to compare with, so that such a view is compared with zeros.
-    `own` are the columns of a view, and `middle` the mean or the median. A few columns at a time are made dense.
-    """
+    """Return the `middle` of the entries of each feature in `own` that count; 0 for all if each feature is constant."""
     found, varies = np.zeros(len(own)), False
     step = max(1, BLOCK // len(views))
     for start in range(0, len(own), step):
@@ -197,25 +178,3 @@ def _constants(views: Views, own: Array, middle: Callable[..., Any]) -> Array:
             if values.size:
                 found[k], varies = middle(values.astype(np.float64)), varies or bool(np.ptp(values))
     return found if varies else np.zeros_like(found)
-
-
-def plot_usage(shares: Array, names: Sequence[str], ax: Any = None) -> Any:
-    """Draw the share of each component's energy in each view (`usage`), and return the matplotlib axes.
-
-    `shares` are (n_components, n_views), and `names` those of the views.
-    """
-    ax = plot_axes(ax)
-    # Components that more views use come first; then they are ordered by their main view and its share.
-    order = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
-    # A share of 0 is white, and the smallest share above it is already grey.
-    from matplotlib.colors import LinearSegmentedColormap
-
-    greys = LinearSegmentedColormap.from_list("shares", ["0.88", "black"])
-    picture = ax.imshow(np.ma.masked_equal(shares[order].T, 0), aspect="auto", cmap=greys, vmin=0, vmax=1)
-    ax.set_yticks(range(len(names)), names, parse_math=False)  # a name may hold dollar signs
-    shown = range(0, len(order), -(-len(order) // MOST_TICKS))  # their numbers, as in `view_usage_`
-    ax.set_xticks(shown, order[shown].tolist())
-    ax.set_xlabel("component, those that more views use first")
-    ax.set_ylabel("view")
-    ax.figure.colorbar(picture, ax=ax, label="share of energy (white: not used)")
-    return ax

@@ -74,10 +74,7 @@ class Views:
         return [np.flatnonzero(self.groups == v) for v in range(self.n_views)]
 
     def observed(self) -> Array:
-        """Return which views of which samples have an entry that counts, as bool of shape (n_samples, n_views).
-
-        `entries`, bool of the shape of the data, says which ones count (None: all).
-        """
+        """Return which views of which samples have an entry that counts, as bool of shape (n_samples, n_views)."""
         if self.entries is None:
             return np.ones((len(self), self.n_views), bool)
         return np.array([self.entries[:, self.groups == v].any(axis=1) for v in range(self.n_views)]).T
@@ -102,10 +99,7 @@ class Views:
         )
 
     def blocks(self) -> Iterator[tuple[slice, Array, Array | None]]:
-        """Yield slices of rows, their dense data, and which entries of these count (bool, or None: all).
-
-        A slice has so few rows that their residuals are small in memory.
-        """
+        """Yield slices of rows, their dense data, and which entries of these count (bool, or None: all)."""
         for start in range(0, len(self), RESIDUAL_ROWS):
             rows = slice(start, start + RESIDUAL_ROWS)
             yield rows, dense(self.data[rows]), None if self.entries is None else self.entries[rows]
@@ -145,10 +139,7 @@ class JoinedViews(NamedTuple):
 
 
 def join_training(X: Any, groups: Any) -> JoinedViews:
-    """Put the views of training samples side by side, in any of the forms that `fit` accepts.
-
-    `groups` says which features of a single matrix make a view, and is None if the views are given separately.
-    """
+    """Put the views of training samples side by side, in any of the forms that `fit` accepts."""
     if isinstance(X, list | tuple | Mapping) and not len(X):
         raise ParameterError("X must hold at least one view; got none")
     if groups is None and isinstance(X, list | tuple) and all(len(getattr(view, "shape", ())) == 1 for view in X):
@@ -189,11 +180,7 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
 
 
 def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
-    """Put the views of new samples side by side in the order of the training views `names` with their `groups`.
-
-    A view that is None or absent is filled with NaN. `known_features` are the feature names of the training views, and
-    empty if these were one matrix.
-    """
+    """Put the views of new samples side by side in the order of the training views `names` with their `groups`."""
     _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
@@ -340,11 +327,7 @@ def _check_observed(observed: Any, given: JoinedViews) -> Array:
 
 
 def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterError | None:
-    """Return the error for the first view that holds negative numbers, infinity or, unless allowed, NaN; or None.
-
-    `X` are the views of `given` side by side. A single matrix without views, or with another number of features, is
-    left to the checks of all estimators.
-    """
+    """Return the error for the first view that holds negative numbers, infinity or, unless allowed, NaN; or None."""
     if (given.form == "matrix" and len(given.names) == 1) or np.shape(X)[1:] != given.groups.shape:
         return None
     for v, name in enumerate(given.names):
@@ -376,10 +359,7 @@ def _refused_value(X: Any, given: JoinedViews, *, with_nan: bool) -> ParameterEr
 
 
 def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the form and the views of data that are given as several arrays, or None for a single matrix.
-
-    The form is "dict" or "list". Views of a list are named by their numbers, and a missing view is None.
-    """
+    """Return the form and the views of data that are given as several arrays, or None for a single matrix."""
     if sp.issparse(X):  # some sparse formats are mappings
         return None
     if isinstance(X, Mapping):

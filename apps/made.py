@@ -1,0 +1,64 @@
+"""How results were made, written into them: the input with its digest, and the settings that are not the default."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import visionnmf
+from visionnmf.exceptions import VisionNMFError
+from visionnmf.io.inputs import pictures_of, stem_of
+from visionnmf.io.outputs import recording
+
+from .settings import options_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PIECE = 32 << 20  # bytes at the beginning and at the end of a file that its digest is made of
+NOT_SETTINGS = ("force", "out", "progress", "n_jobs")  # what does not change a result
+
+
+def traceable(function: F) -> F:
+    """Let the results of ``function(source, **settings)`` say how they were made; see :func:`.recording`."""
+
+    @functools.wraps(function)
+    def call(source: Any, **arguments: Any) -> Any:
+        with recording(**made_of(source, arguments)):
+            return function(source, **arguments)
+
+    return call  # type: ignore[return-value]
+
+
+def made_of(source: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return how results of an input are made, with the arguments, and fields of records, that are not the default."""
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        fields = options_of(type(value))
+        found |= {one.name: getattr(value, one.name) for one in fields if getattr(value, one.name) != one.default}
+        if not fields and value is not None:
+            found[name] = value
+    kept = {name: value for name, value in found.items() if name not in NOT_SETTINGS}
+    settings = {name: _described(value) if isinstance(value, Path) else value for name, value in kept.items()}
+    return {"version": visionnmf.__version__, "input": _described(source), "settings": settings}
+
+
+def _described(source: Any) -> str:
+    """Return the name of an input, with a digest of its content where it is a file, or pictures."""
+    name = str(source)
+    digest = hashlib.blake2b(digest_size=8)
+    try:
+        files = pictures_of(name) or [name]
+        for file in files:
+            digest.update(f"{os.path.getsize(file)} {os.path.basename(file)}".encode("utf-8", "surrogateescape"))
+        if len(files) == 1:
+            with open(files[0], "rb") as content:
+                digest.update(content.read(PIECE))
+                content.seek(max(content.tell(), os.path.getsize(files[0]) - PIECE))
+                digest.update(content.read(PIECE))
+    except (OSError, ValueError, VisionNMFError):  # no file, such as a sample or an address
+        return stem_of(name)
+    return f"{stem_of(name)} {digest.hexdigest()}"

@@ -1,0 +1,188 @@
+"""When frames are shown: stamps that jump, wrap, begin late or are missing, in files that were made so."""
+
+import io
+
+import av
+import numpy as np
+import pytest
+from clips import CLIP, N, encode
+from PIL import Image
+
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
+from visionnmf.io import PictureSequence, VideoReader, cut_video, open_video
+from visionnmf.io.video.timeline import Timeline, shifts_of
+
+LONG = [CLIP[i % N] for i in range(120)]
+
+
+def written(path, spans, codec="libx264"):
+    """Write a file of MPEG-TS from parts that were joined: (first frame, last frame, seconds added to its stamps)."""
+    data = b""
+    for first, last, seconds in spans:
+        part = io.BytesIO()
+        with av.open(part, "w", format=path.suffix[1:].replace("ts", "mpegts").replace("mkv", "matroska")) as output:
+            stream = output.add_stream(codec, rate=25, options={"g": "25", "bf": "0"})
+            stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+            output.start_encoding()
+            pictures = [av.VideoFrame.from_ndarray(frame, format="rgb24") for frame in LONG[first:last]]
+            packets = [packet for picture in pictures for packet in stream.encode(picture)] + stream.encode(None)
+            for packet in packets:
+                added = round((first / 25 + seconds) / packet.time_base)
+                packet.pts, packet.dts = packet.pts + added, packet.dts + added
+                output.mux(packet)
+        data += part.getvalue()
+    path.write_bytes(data)
+    return path
+
+
+def times_of(path, **wanted):
+    with open_video(path, **wanted) as reader:
+        return np.array([frame.time for frame in reader.timed()]), reader
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(0, 20, 0), (20, 40, 60), (40, 60, 0)],  # ahead
+        [(0, 20, 0), (20, 40, 5000), (40, 60, 0)],
+        [(0, 10, 0), (10, 20, 60), (20, 30, 90), (30, 60, 0)],
+        [(0, 20, 50), (20, 40, 0), (40, 60, 50)],  # behind
+        [(0, 30, 0), (30, 60, -30 / 25)],  # joined
+        [(0, 20, 0), (20, 40, -20 / 25), (40, 60, -40 / 25)],
+        [(0, 60, 2**33 / 90_000 - 1)],  # over the end of the clock
+    ],
+)
+def test_pieces_with_other_stamps_stand_where_they_belong(tmp_path, spans):
+    path = written(tmp_path / "x.ts", spans)
+    times, reader = times_of(path)
+    assert times == pytest.approx(np.arange(60) / 25, abs=1e-4)
+    assert reader.problem is None and reader.notes == [] and not reader.truncated
+    assert len(times_of(path, start=1.58, end=3)[0]) == 20
+    begun = cut_video(path, {tmp_path / "part.mkv": (1.7, 2.2)})
+    part, _ = times_of(tmp_path / "part.mkv")
+    assert begun[0] <= 1.7 and begun[0] + part[-1] >= 2.15
+
+
+@pytest.mark.parametrize(
+    ("stamps", "shifts"),
+    [
+        ([], []),
+        ([None, 0, 40, None, 80], []),
+        ([0, 40, 80, 700_000, 700_040], []),  # a pause
+        ([0, 40, 80, 10**12, 160, 200], [(3, 120 - 10**12), (4, 0)]),  # one stamp far away
+        ([5000, 5040, 0, 40], [(2, 5080)]),
+    ],
+)
+def test_what_is_added_to_stamps(stamps, shifts):
+    assert shifts_of(stamps, 1000, stamps[0] if stamps and stamps[0] else 0) == shifts
+
+
+@pytest.mark.parametrize("begin", [0, 7, 600, 100_000])
+def test_files_that_begin_late_are_judged_by_their_length(tmp_path, begin):
+    path = written(tmp_path / "x.mkv", [(0, 120, begin)])
+    times, reader = times_of(path)
+    assert times[-1] == pytest.approx(119 / 25) and reader.problem is None
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
+    times, reader = times_of(path)
+    assert reader.truncated and "of 4.80 declared seconds" in reader.problem
+
+
+def _noise(path, low, high):
+    data = bytearray(path.read_bytes())
+    first, last = int(low * len(data)), int(high * len(data))
+    data[first:last] = np.random.default_rng(0).bytes(last - first)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "options"),
+    [("x.ts", "libx264", {}), ("x.webm", "libvpx-vp9", {"g": "25"}), ("x.mkv", "ffv1", {})],
+)
+def test_frames_that_are_missing_in_the_middle_are_counted(tmp_path, name, codec, options):
+    kind = "bgr0" if codec == "ffv1" else "yuv420p"
+    path = _noise(encode(tmp_path / name, codec, kind, frames=LONG, options=options), 0.45, 0.5)
+    times, reader = times_of(path)
+    missing = 120 - len(times)
+    assert missing and any(note.startswith(f"{missing} frames are missing: ") for note in reader.notes)
+    assert f"after {times[np.argmax(np.diff(times) > 0.05)]:.2f} s" in " ".join(reader.notes)
+
+
+def test_a_few_frames_that_avi_lacks_are_noticed(tmp_path):
+    frames = [CLIP[i % N] for i in range(700)]
+    path = _noise(encode(tmp_path / "x.avi", "mjpeg", "yuvj420p", frames=frames), 0.45, 0.458)
+    times, reader = times_of(path)
+    assert 700 - len(times) in range(3, 9)
+    assert reader.truncated and f"read {len(times)} of 700 declared frames" in reader.problem
+
+
+@pytest.mark.parametrize("declared", [25, 50, 12.3])
+def test_holes_of_a_constant_rate_are_counted_whatever_rate_is_declared(declared):
+    timeline = Timeline(1 / declared)
+    for number in [*range(100), *range(110, 200), *range(201, 300), *range(15_000, 15_100)]:
+        timeline.add(number / 25)
+    assert timeline.hole_note.endswith("frames are missing: 10 after 3.96 s, 1 after 7.96 s, 14700 after 11.96 s")
+
+
+def test_rates_that_vary_lack_nothing():
+    for stamps in (np.cumsum(np.random.default_rng(0).uniform(0.02, 0.2, 100)), np.arange(100) ** 2 / 25):
+        timeline = Timeline(0.04, None)
+        for stamp in stamps:
+            timeline.add(stamp)
+        assert timeline.varies and timeline.hole_note is None
+
+
+def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):
+    path = encode(tmp_path / "x.mp4", "libx264", "yuv420p", frames=LONG, options={"g": "25", "keyint_min": "25"})
+    data = bytearray(path.read_bytes())
+    start = data.index(b"mdat")
+    for place in np.random.default_rng(0).integers(start + 2000, start + len(data) // 3, 6):
+        data[place] ^= 255
+    path.write_bytes(data)
+    with VideoReader(path) as reader:
+        frames = list(reader.timed())
+    doubtful = [round(frame.time * 25) for frame in frames if frame.is_doubtful]
+    assert 0 < len(doubtful) < 60 and max(doubtful) < 100
+    assert f"{len(doubtful)} frames from {min(doubtful) / 25:.2f} s on are damaged" in " ".join(reader.notes)
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 16, "float"])
+def test_a_stack_of_tiff_is_a_movie(tmp_path, bits):
+    import tifffile
+
+    grey = np.stack([frame[..., 0] for frame in CLIP[:12]])
+    if bits == "float":
+        values = grey / np.float32(255)
+    else:
+        values = grey if bits == 8 else np.round(grey / 255 * ((1 << bits) - 1)).astype(np.uint16)
+        values[5, 3, 4] = values.max() if bits == 8 else 65535  # a hot pixel
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="minisblack", imagej=bits != "float")
+    times, reader = times_of(tmp_path / "x.tif", frame_rate=5)
+    assert isinstance(reader, PictureSequence)
+    assert times == pytest.approx(np.arange(12) / 5)
+    assert np.abs(np.stack(list(reader))[:4, ..., 1].astype(int) - grey[:4]).max() <= 1
+
+
+def test_an_animated_webp_is_a_movie(tmp_path):
+    pictures = [Image.fromarray(np.full((48, 64, 3), 20 * i, np.uint8)) for i in range(8)]
+    shown = [100] * 4 + [300] * 4
+    pictures[0].save(tmp_path / "x.webp", save_all=True, append_images=pictures[1:], duration=shown, lossless=True)
+    times, reader = times_of(tmp_path / "x.webp")
+    assert times == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.7, 1.0, 1.3])
+    assert [int(frame[0, 0, 0]) for frame in reader] == list(range(0, 160, 20))
+    with pytest.raises(ParameterError, match="frame_rate must be None"):
+        open_video(tmp_path / "x.webp", frame_rate=5)
+
+
+def test_damaged_and_huge_movies_are_one_line(tmp_path, monkeypatch):
+    pictures = [Image.fromarray(frame) for frame in CLIP]
+    pictures[0].save(tmp_path / "x.tif", save_all=True, append_images=pictures[1:])
+    path = tmp_path / "x.tif"
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2 // 9216 * 9216 + 400])
+    with pytest.raises(UnreadableError, match=r"x.tif: the file is cut off or damaged"):
+        open_video(path)
+    path.write_bytes(data)
+    monkeypatch.setattr("visionnmf.io.video.reader.MAX_FRAME_PIXELS", 1000)
+    with pytest.raises(TooLargeError, match="pictures of 64 x 48 pixels; at most 1000"):
+        open_video(path)

@@ -1,0 +1,173 @@
+"""Displays: their artists show the numbers they were made of."""
+
+import matplotlib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binomtest
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from visionnmf import NMF, MultiviewNMF, plotting
+from visionnmf.apps.background import Separated
+from visionnmf.apps.segmentation import segment
+from visionnmf.datasets import make_mosaic
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.loss_selection import LossSelection
+from visionnmf.models.rank import RankSelection
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_components_are_drawn_by_use_with_their_own_white(rng):
+    X = rng.random((40, 12)) @ np.diag(rng.random(12))
+    model = NMF(3, random_state=0).fit(X)
+    display = plotting.ComponentsDisplay.from_estimator(model, (3, 4), X)
+    usage = model.transform(X).sum(axis=0)
+    assert (np.diff(usage[display.order_]) <= 0).all()
+    for image, k in zip(display.images_, display.order_, strict=True):
+        assert_array_equal(image.get_array(), model.components_[k].reshape(3, 4))
+        assert image.get_clim() == (0, model.components_[k].max())
+    assert len(display.plot(most=2).images_) == 2
+    with pytest.raises(ParameterError, match="image_shape"):
+        plotting.ComponentsDisplay(model.components_, (5, 5)).plot()
+
+
+@pytest.mark.parametrize("image_shape", [None, (3, 4)])
+def test_reconstruction_marks_what_does_not_fit(rng, image_shape):
+    X = rng.random((30, 2)) @ rng.random((2, 12))
+    X[4, 7] += 9
+    X[5, 0] = np.nan
+    fitted = NMF(2, missing_values=np.nan, random_state=0, max_iter=2000, tol=1e-6).fit(X)
+    display = plotting.ReconstructionDisplay.from_estimator(fitted, X[4:6], image_shape)
+    assert display.outliers_[0, 7]
+    assert not display.outliers_[1, 0]
+    if image_shape:
+        shown, model, residual, wrong = (image.get_array() for image in display.images_[:4])
+        assert_allclose(shown - model, residual)
+        assert_array_equal(wrong, display.outliers_[0].reshape(3, 4))
+    else:
+        assert_array_equal(display.lines_[2].get_xdata(), np.flatnonzero(display.outliers_[0]))
+    with pytest.raises(ParameterError, match="X and model"):
+        plotting.ReconstructionDisplay(X, X[:3]).plot()
+
+
+def test_convergence_over_iterations_and_seconds(rng):
+    fits = {
+        name: NMF(2, solver=name, loss="frobenius", random_state=0).fit(rng.random((20, 9))) for name in ("hals", "mu")
+    }
+    display = plotting.ConvergenceDisplay.from_estimator(fits, relative=True)
+    for name, line in display.lines_.items():
+        assert_allclose(line.get_ydata(), fits[name].objective_history_ / fits[name].objective_history_[0])
+    one = plotting.ConvergenceDisplay({"a": [3, 2, 1]}, {"a": [0.0, 0.5, 0.7]}).plot()
+    assert_array_equal(one.lines_["a"].get_xdata(), [0.0, 0.5, 0.7])
+    assert one.ax_.get_xlabel() == "seconds"
+    with pytest.raises(ParameterError, match="seconds"):
+        plotting.ConvergenceDisplay({"a": [3, 2, 1]}, {"a": [0.0]}).plot()
+
+
+def test_rank_and_loss():
+    scores = np.array([[4.0, 5], [1, 2], [1, 1.9]])
+    display = plotting.RankDisplay.from_result(RankSelection(2, np.array([1, 2, 3]), scores))
+    assert_array_equal(display.line_.get_ydata(), scores.mean(axis=1))
+    assert len(display.splits_) == 2
+    losses = plotting.LossDisplay.from_result(LossSelection("huber", ["huber", 1.5], np.array([[2.0, 4], [6, 6]])))
+    assert_allclose(losses.points_.lines[0].get_xdata(), [1, 2])
+
+
+def test_usage_of_views(rng):
+    views = {"a$": rng.random((30, 6)), "b": rng.random((30, 5))}
+    model = MultiviewNMF(2, random_state=0, tol=0, max_iter=30).fit(views)
+    display = plotting.ViewUsageDisplay.from_estimator(model)
+    assert_allclose(display.image_.get_array(), model.view_usage_[display.order_].T)
+    with pytest.raises(ParameterError, match="usage"):
+        plotting.ViewUsageDisplay(model.view_usage_, ["a"]).plot()
+
+
+def test_names_of_views_are_drawn_as_they_are_and_no_share_is_unlike_the_smallest():
+    display = plotting.ViewUsageDisplay([[0.02, 0.98], [0, 1], [1, 0]], ["a", r"$\frac$"]).plot()
+    display.figure_.canvas.draw()
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", r"$\frac$"]
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["0", "2", "1"]  # as in `view_usage_`
+    drawn = display.image_.to_rgba(display.image_.get_array())
+    assert (drawn[..., 3] == 0).sum() == 2  # nothing is drawn for 0
+    assert drawn[..., 0][drawn[..., 3] > 0].max() < 0.9
+
+
+def test_without_matplotlib_displays_say_what_to_install(monkeypatch):
+    monkeypatch.setattr("visionnmf._checks.find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r"matplotlib must be .*; `sh setup.sh plots` installs it"):
+        plotting.ConvergenceDisplay({"a": [1.0]}).plot()
+
+
+def test_threshold_has_the_rates_of_scikit_learn_and_exact_intervals(rng):
+    y = rng.random(60) < 0.4
+    scores = np.round(rng.normal(y, 1), 1)  # with ties
+    display = plotting.ThresholdDisplay.from_predictions(y, scores, threshold=0.5)
+    assert display.roc_auc_ == pytest.approx(roc_auc_score(y, scores))
+    wrong, right, _ = roc_curve(y, scores, drop_intermediate=False)
+    assert_allclose(display.roc_.get_xdata(), wrong)
+    assert_allclose(display.roc_.get_ydata(), right)
+    for at in (0, 7, -1):
+        count = int((scores[~y] > display.thresholds_[at]).sum())
+        interval = binomtest(count, int((~y).sum())).proportion_ci(0.95, "exact")
+        assert_allclose(display.false_rejection_rate_[at], [count / (~y).sum(), *interval])
+    with pytest.raises(ParameterError, match="y_true"):
+        plotting.ThresholdDisplay([1, 1], [0.2, 0.3]).plot()
+    with pytest.raises(ParameterError, match="scores"):
+        plotting.ThresholdDisplay([0, 1], [0.2, np.nan]).plot()
+
+
+def test_segments_over_scales():
+    result = segment(make_mosaic(48, 64, random_state=0).image, 4)
+    display = plotting.SegmentationDisplay.from_result(result)
+    assert_array_equal(display.images_[0].get_array(), result.overlay())
+    scales, counts = display.line_.get_data()
+    for at in (0, 50, 120, 199):
+        assert counts[at] == len(result.recut(scale=scales[at]).sizes)
+
+
+def test_foreground_over_time(rng):
+    masks = [np.where(rng.random((6, 8)) < share, 255, 0).astype(np.uint8) for share in (0, 0.8, 0.1)]
+    parts = [Separated(i, mask, 255 - mask, mask) for i, mask in enumerate(masks)]
+    display = plotting.ForegroundDisplay.from_result(parts, seconds=[0, 2, 3], events=[{"start": 1, "end": 3}])
+    assert display.index_ == 1
+    assert_array_equal(display.images_[1].get_array(), 255 - masks[1])
+    assert_allclose(display.line_.get_ydata(), [100 * (mask > 0).mean() for mask in masks])
+    assert len(display.spans_) == 1
+    for wrong in ({"index": 3}, {"seconds": [0.0]}, {"parts": []}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            plotting.ForegroundDisplay.from_result(**({"parts": parts} | wrong))
+
+
+def test_words_and_the_images_behind_them(tmp_path):
+    from visionnmf.io import write_image
+
+    for name in "abcdef":
+        write_image(tmp_path / f"{name}.png", np.zeros((4, 5, 3), np.uint8))
+    because = [str(tmp_path / f"{name}.png") for name in "abcdef"]
+    words = [("sea", 0.8, because), ("$sky", 0.4, because[1:2])]
+    display = plotting.AnnotationDisplay.from_result(np.zeros((8, 9, 3), np.uint8), words)
+    assert [bar.get_width() for bar in display.bars_] == [0.8, 0.4]
+    assert len(display.images_) == 5
+    assert display.axes_[2].get_title() == "b.png (2)"
+
+
+def test_axes_may_be_given(rng):
+    figure, axes = plt.subplots(2, 3)
+    display = plotting.ComponentsDisplay(rng.random((4, 6)), (2, 3)).plot(axes)
+    assert display.figure_ is figure
+    assert not axes[1, 2].axison
+    with pytest.raises(ParameterError, match="axes"):
+        plotting.ComponentsDisplay(rng.random((9, 6)), (2, 3)).plot(axes)

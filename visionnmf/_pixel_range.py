@@ -1,0 +1,63 @@
+"""What white is in whole numbers of 16 bits: one rule for pictures, frames and faces.
+
+Cameras and microscopes put 10, 12 or 14 bits into 16 without saying so. Then the largest values tell what white is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BITS = (8, 10, 12, 14, 16)
+# Values that may be larger than white, such as hot pixels: this share of all, and an RGB pixel of a tiny picture.
+HOT_SHARE, HOT_VALUES = 1e-4, 3
+
+
+def bits_of(values: NDArray[Any]) -> int:
+    """Return into how many bits the values of a uint16 array fit, but for a few hot pixels; 8 for uint8."""
+    if values.dtype == np.uint8:
+        return 8
+    hot = HOT_SHARE * values.size + HOT_VALUES
+    fits = 16
+    for bits in BITS[-2::-1]:
+        if np.count_nonzero(values > 2**bits - 1) > hot:
+            break
+        fits = bits
+    return fits
+
+
+def check_bits(bits: Any) -> None:
+    """Raise ValueError unless a value, which a file can give, is a number of bits, or 0 for none."""
+    if type(bits) is not int or bits not in (0, *BITS):
+        raise ValueError(f"bits_ must be 0 or one of {BITS}; got {bits!r:.40}")
+
+
+class PixelRangeWarning(UserWarning):
+    """Says which value was taken for white in 16-bit pixels that do not fill their range."""
+
+
+def note_on(bits: int) -> str:
+    """Return the sentence that says which white was taken in 16-bit values; empty if they fill their range."""
+    return "" if bits == 16 else f"16-bit values are taken as {bits} bits: white is {2**bits - 1}"
+
+
+def in_full_range(pixels: NDArray[Any], inside: NDArray[np.bool_] | None = None) -> tuple[NDArray[Any], str]:
+    """Return pixels of which white is the largest value of their type, and a sentence if it was something else.
+
+    Only pixels `inside` a mask tell what white is.
+    """
+    if pixels.dtype != np.uint16 or (bits := bits_of(pixels if inside is None else pixels[inside])) == 16:
+        return pixels, ""
+    white = np.uint32(2**bits - 1)
+    scaled = ((np.minimum(pixels, white) * 65535 + white // 2) // white).astype(np.uint16)
+    return scaled, note_on(bits) if pixels.any() else ""
+
+
+def in_eight_bits(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]:
+    """Return uint8 or uint16 values, of `bits` bits (by default what :func:`bits_of` finds), rounded to 8 bits."""
+    if values.dtype == np.uint8:
+        return values
+    white = np.uint32(2 ** (bits or bits_of(values)) - 1)
+    return ((np.minimum(values, white) * 255 + white // 2) // white).astype(np.uint8)

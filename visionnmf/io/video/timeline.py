@@ -1,0 +1,266 @@
+"""When the frames of a source are shown, for how long, and what is missing; all that asks for times reads this."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from visionnmf._checks import check_frames_wanted
+from visionnmf.exceptions import ParameterError
+
+DAY = 86_400.0  # seconds; a later frame has a damaged time stamp
+JUMP = 0.5  # seconds back, or ahead, by which stamps leave one piece of a file for another
+PAUSE, TIMES_USUAL = 1.0, 3.0  # seconds and usual frames: where the next frame takes longer than both, it is a pause
+RECENT = 3  # frames whose median duration is the usual one
+CATCH_UP = 4  # times as fast as usual come frames whose stamps are behind
+ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
+HOLES = 0.1  # share of intervals that are not the usual one, up to which these are losses of a constant rate
+LONG = 1.5  # times the usual interval: something may be missing
+SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
+SHOWN = 3  # holes that a note names
+MOST_PIECES = 100_000
+MOST_HOLES = 1000
+ASKED_STEPS = 1000  # whose median is a frame, in shifts of time stamps
+
+
+class TimedFrame(NamedTuple):
+    """A frame with its time.
+
+    Attributes
+    ----------
+    picture : ndarray of uint8 [shape=(height, width, 3)]
+    time : float
+        When it is shown, in seconds from the beginning of the source.
+    is_doubtful : bool
+        Whether the frame, or one since the last key frame, came damaged.
+    """
+
+    picture: Any
+    time: float
+    is_doubtful: bool = False
+
+
+class Timeline:
+    """When each frame is shown, for how long, and what is missing; all in seconds.
+
+    A frame is shown until the next one comes. Only where that takes more than a second and three times as long as
+    usual, the frame is shown as long as usual and a pause follows.
+
+    Parameters
+    ----------
+    step : float
+        Declared seconds between two frames.
+    zero : float or None
+        The stamp that counts as time 0; the first one if None, or if that is earlier.
+
+    Attributes
+    ----------
+    count, first, time : int, float, float
+        Number of frames so far, and the times of the first and the latest.
+    shown, pause : float, float
+        For how long the frame before the latest was shown, and how long nothing was then.
+    varies : bool
+        Whether a frame was off the declared rate by more than containers round.
+
+    Examples
+    --------
+    >>> from visionnmf.io.video.timeline import Timeline
+    >>> timeline = Timeline(0.04)
+    >>> [timeline.add(stamp) for stamp in (0.0, 0.04, 0.04, 9.0)]
+    [0.0, 0.04, 0.08, 9.0]
+    """
+
+    def __init__(self, step: float, zero: float | None = 0.0) -> None:
+        self.step = step
+        self.count = 0
+        self.first = self.time = self.shown = self.pause = 0.0
+        self.varies = False
+        self._zero = zero
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._stamp: float | None = None  # of the latest frame
+        self._wait: float | None = None  # from the latest frame to the next, which another connection brings
+        self._intervals: Counter[int] = Counter()  # in milliseconds
+        self._long: list[tuple[float, float]] = []  # times before long intervals, and these
+
+    @property
+    def usual(self) -> float:
+        """For how long a frame is usually shown at present."""
+        return statistics.median(self._recent) if self._recent else self.step
+
+    @property
+    def end(self) -> float:
+        """Until when the latest frame is shown, if no pause follows."""
+        return self.time + self.usual
+
+    @property
+    def frame_rate(self) -> Fraction:
+        """The declared rate, or the mean rate where it varies, in frames per second."""
+        rate = Fraction(1 / self.step)
+        if self.varies:
+            rate = Fraction((self.count - 1) / (self.time - self.first))
+        # The rates of television, such as 30000/1001, have this denominator.
+        return min(max(rate.limit_denominator(1001), SLOWEST), FASTEST)
+
+    def add(self, stamp: float | None) -> float:
+        """Take the time stamp of the next frame; return its time, which is later than that of the frame before.
+
+        Frames without a stamp, or with that of the frame before, come as usual, and those that are behind more quickly.
+        Stamps that jump back, or ahead by a day, are those of another recording, which goes on from here.
+        """
+        before, usual = self.time, self.usual
+        if self.count == 0:
+            if stamp is not None:
+                self._zero = stamp if self._zero is None else min(stamp, self._zero)
+            time = 0.0 if stamp is None or stamp - (self._zero or 0.0) > DAY else stamp - (self._zero or 0.0)
+            self.first = time
+        else:
+            time = before + usual if stamp is None else stamp - (self._zero or 0.0)
+            if self._wait is not None or time < before - JUMP or time > before + DAY:
+                time = before + (usual if self._wait is None else self._wait)
+                self._zero, self._wait = (stamp or 0.0) - time, None
+            elif time <= before:
+                time = before + (usual if stamp == self._stamp else usual / CATCH_UP)
+            self._measure(time, usual)
+        self.count += 1
+        self.time, self._stamp = time, stamp
+        return time
+
+    def _measure(self, time: float, usual: float) -> None:
+        """Decide what of the time since the frame before was a pause."""
+        interval = time - self.time
+        if abs(interval - self.step) <= ROUNDING:
+            interval = self.step
+        self.varies = self.varies or abs(time - self.first - self.count * self.step) > ROUNDING
+        self.pause = interval - usual if interval > max(PAUSE, TIMES_USUAL * usual) else 0.0
+        self.shown = interval - self.pause
+        self._recent.append(interval)
+        self._intervals[round(1000 * interval)] += 1
+        if interval > LONG * usual and len(self._long) < MOST_HOLES:
+            self._long.append((self.time, interval))
+
+    @property
+    def hole_note(self) -> str | None:
+        """How many frames a constant rate lacks, and where; None if it lacks none, or the rate varies."""
+        if not self._long or len(self._long) == MOST_HOLES:
+            return None
+        usual = self._intervals.most_common(1)[0][0] / 1000
+        step = self.step if abs(usual - self.step) <= ROUNDING else usual
+        even = sum(n for interval, n in self._intervals.items() if abs(interval / 1000 - step) <= ROUNDING)
+        if even < (1 - HOLES) * (self.count - 1):
+            return None
+        holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
+        more = ", ..." if len(holes) > SHOWN else ""
+        places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
+        return f"{sum(n for _, n in holes)} frames are missing: {places}{more}" if holes else None
+
+    def resume(self, seconds: float) -> None:
+        """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
+        self._wait = seconds
+
+
+@dataclass(frozen=True)
+class FramesWanted:
+    """Which frames of a source are delivered, and by what factor they are scaled; see :class:`.VideoReader`."""
+
+    every: int = 1
+    max_frames: int | None = None
+    scale: float = 1.0
+    start: float = 0.0
+    end: float | None = None
+
+    def __post_init__(self) -> None:
+        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
+
+    def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
+        """Return the size, (width, height), in which frames are delivered: both sides times `scale`, >= 1."""
+        width, height = size
+        return max(1, round(width * self.scale)), max(1, round(height * self.scale))
+
+    def choose(
+        self, frames: Iterable[TimedFrame], *, counting: bool = True, may_be_none: Callable[[], bool] = lambda: False
+    ) -> Iterator[TimedFrame]:
+        """Yield those frames that are wanted; with `counting` false the caller counts them.
+
+        Raises ParameterError if there is none, unless `may_be_none` returns True then.
+        """
+        passed = delivered = 0  # frames between start and end, and those of them that were yielded
+        time = 0.0
+        for frame in frames:
+            time = frame.time
+            if time < self.start:
+                continue
+            if self.end is not None and time >= self.end:
+                break
+            passed += 1
+            if (passed - 1) % self.every == 0:
+                delivered += 1
+                yield frame
+                if counting and delivered == self.max_frames:
+                    return
+        if not passed and not may_be_none():
+            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
+
+
+class _Piece(NamedTuple):
+    """Packets whose time stamps follow each other; stamps are in ticks, `shift` included."""
+
+    number: int  # of the first packet
+    first: int
+    last: int
+    shift: int = 0
+
+    def moved(self, ticks: int) -> _Piece:
+        """Return the piece later by some ticks."""
+        return _Piece(self.number, self.first + ticks, self.last + ticks, self.shift + ticks)
+
+
+def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> list[tuple[int, int]]:
+    """Return what must be added to the time stamps of a file, as pairs: from which packet on, and how many ticks.
+
+    `stamps` are the decoding times of the packets of pictures, `second` is a second in ticks, and `zero` the beginning.
+    Pieces of the file that were stamped too late, because later ones fit before them, are moved
+    back; where stamps begin again, as in files that were joined, they go on.
+    """
+    pieces: list[_Piece] = []
+    steps: list[int] = []  # between some packets
+    jump, day = JUMP * second, DAY * second
+    for number, stamp in enumerate(stamps):
+        if stamp is None:
+            continue
+        if not pieces or (abs(stamp - pieces[-1].last) > jump and len(pieces) < MOST_PIECES):
+            pieces.append(_Piece(number, stamp, stamp))
+        elif stamp > pieces[-1].last:
+            if len(steps) < ASKED_STEPS:
+                steps.append(stamp - pieces[-1].last)
+            pieces[-1] = pieces[-1]._replace(last=stamp)
+    step = round(statistics.median(steps)) if steps else 1
+    placed: list[_Piece] = []
+    shift, shifts = 0, {0}
+    for raw in pieces:
+        due = placed[-1].last + step if placed else raw.first
+        # The clock that was left before may go on, or the one before that.
+        shift = next((each for each in sorted(shifts) if abs(raw.first + each - due) <= jump), shift)
+        piece = raw.moved(shift)
+        if piece.first > due + day:
+            piece = raw.moved(due - raw.first)
+        elif placed and piece.first <= placed[-1].last:
+            # What fits before this piece is kept, and the rest was stamped too late.
+            at = bisect_left(placed, piece.first, key=lambda each: each.last)
+            begin = placed[at - 1].last + step if at else zero
+            if begin + sum(each.last - each.first + step for each in placed[at:]) <= piece.first + step // 2:
+                for i in range(at, len(placed)):
+                    placed[i] = placed[i].moved(begin - placed[i].first)
+                    begin = placed[i].last + step
+            else:
+                shift = due - raw.first
+                shifts.add(shift)
+                piece = raw.moved(shift)
+        placed.append(piece)
+    changes = [piece for before, piece in pairwise([_Piece(0, 0, 0), *placed]) if piece.shift != before.shift]
+    return [(piece.number, piece.shift) for piece in changes]

@@ -1,0 +1,74 @@
+"""How :class:`.NMF` fits sparse data by default: as a dense copy, or from two kinds of starts where that is too large.
+
+Solvers of sparse data visit stored entries only. From random starts they often end above those of dense data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from visionnmf.engine.losses import Loss
+from visionnmf.engine.penalties import NONNEGATIVE
+from visionnmf.engine.problem import Problem
+from visionnmf.engine.solvers.sparse_descent import refuse_coupled
+from visionnmf.engine.solving import fit
+from visionnmf.engine.stopping import exact_objective
+
+__all__ = ["STARTS", "apart", "dense_if_small", "is_doubtful", "start_from_least_squares", "warn_apart"]
+
+# Chosen on made data of the seeds 1 to 51; `python benchmarks/convergence.py sparse` has others.
+MOST_ENTRIES = 1 << 26  # of a dense copy, 512 MiB in double precision; ADMM needs as much again
+FEW_ENTRIES = 1 << 22  # up to which a dense fit takes seconds
+SHARE = 0.15  # of stored entries, above which dense data are as fast
+STARTS = 2
+APART = 0.01  # relative difference of objectives
+
+
+def is_doubtful(problem: Problem) -> bool:
+    """Return whether a solver of sparse data may end above that of dense data; not least squares on stored entries."""
+    return problem.loss.record.beta != 2 or problem.zero_weight != 0
+
+
+def dense_if_small(problem: Problem) -> Problem:
+    """Return a problem of sparse data with a dense copy of them, unless that is too large or takes too long."""
+    record, n_entries = problem.loss.record, problem.X.shape[0] * problem.X.shape[1]
+    if record.sparse is None or not is_doubtful(problem):
+        return problem
+    if record.beta != 2:
+        refuse_coupled(problem)  # whatever its size; codes of sparse data could not be found
+    # medians, the sparse solver of a loss with a kink, end far higher than ADMM
+    better = record.kink > 0 or n_entries <= FEW_ENTRIES or problem.X.nnz > SHARE * n_entries
+    return problem.in_dense() if better and n_entries <= MOST_ENTRIES else problem
+
+
+def start_from_least_squares(problem: Problem, Wt: Any, H: Any, *, max_iter: int, tol: float) -> None:
+    """Move the starting factors of a problem, in place, to those of a least-squares fit without penalties."""
+    if problem.loss.record.beta != 2:
+        missing = float(problem.zero_weight > 0)
+        squares = replace(
+            problem, loss=Loss("frobenius"), penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE, zero_weight=missing
+        )
+        fit(squares, Wt, H, solver="hals", max_iter=max_iter, tol=tol)
+        problem.penalty_W.feasible(Wt)
+        problem.penalty_H.feasible(H)
+
+
+def apart(problem: Problem, objectives: Sequence[float]) -> float:
+    """Return by which share of the lowest of several objectives the next one is higher; 0 if the lowest is exact."""
+    lowest, second = sorted(objectives)[:2]
+    return 0.0 if lowest <= exact_objective(problem) else second / lowest - 1
+
+
+def warn_apart(share: float, stacklevel: int) -> None:
+    """Warn if the best two starts of a large sparse `X` ended with different objectives, by the share of the lower."""
+    if share > APART and np.isfinite(share):
+        warnings.warn(
+            f"NMF found a second best objective of {1 + share:.3g} times the best one, from several starts of a large "
+            "sparse X, so there may be a lower one; increase n_init, or pass X.toarray() if the memory allows",
+            stacklevel=stacklevel + 1,
+        )

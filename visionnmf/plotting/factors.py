@@ -1,0 +1,280 @@
+"""Displays of factors: components as pictures, what a model makes of samples, and which view uses which component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf._checks import check_count, check_image_shape, check_numbers
+from visionnmf.exceptions import ParameterError
+
+from ._axes import figure_of, one_axes, panels, show
+
+Array = NDArray[Any]
+MOST_TICKS = 30
+SIGMAS = 3.0  # a residual beyond this many robust standard deviations counts as wrong
+
+
+class ComponentsDisplay:
+    """Components as pictures, the most used first.
+
+    Parameters
+    ----------
+    components : array-like [shape=(n_components, n_pixels)]
+    image_shape : tuple of (int, int)
+        Height and width of the images.
+    usage : array-like [shape=(n_components,)], optional
+        How much each component is used, in any unit. Without it, components keep their order.
+
+    Attributes
+    ----------
+    order_ : ndarray of int
+        The components that are drawn, in the order of the panels.
+    images_ : list of matplotlib.image.AxesImage
+        The pictures, each from 0 (black) to its own maximum (white).
+    axes_ : ndarray of matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import NMF
+    >>> from visionnmf.plotting import ComponentsDisplay
+    >>> X = np.random.default_rng(0).random((30, 48))
+    >>> display = ComponentsDisplay.from_estimator(NMF(4, random_state=0).fit(X), (6, 8), X)
+    >>> len(display.images_)
+    4
+    """
+
+    def __init__(self, components: ArrayLike, image_shape: tuple[int, int], usage: ArrayLike | None = None) -> None:
+        self.components = components
+        self.image_shape = image_shape
+        self.usage = usage
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, image_shape: tuple[int, int], X: ArrayLike | None = None, **options: Any
+    ) -> Self:
+        """Draw the components of a fitted model, ordered by the sum of their codes for `X` if it is given.
+
+        Parameters
+        ----------
+        estimator : NMF or another estimator with ``components_``
+        image_shape : tuple of (int, int)
+        X : array-like [shape=(n_samples, n_pixels)], optional
+        **options
+            Those of :meth:`plot`.
+
+        Returns
+        -------
+        ComponentsDisplay
+        """
+        check_is_fitted(estimator)
+        usage = None if X is None else np.asarray(estimator.transform(X)).sum(axis=0)
+        return cls(estimator.components_, image_shape, usage).plot(**options)
+
+    def plot(self, axes: Any = None, *, most: int = 24, n_columns: int = 6) -> Self:
+        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure.
+
+        Returns
+        -------
+        ComponentsDisplay
+            This object.
+        """
+        components = check_numbers(self.components, "components", None)
+        shape = check_image_shape(self.image_shape, n_pixels=components.shape[1])
+        usage = np.zeros(len(components)) if self.usage is None else check_numbers(self.usage, "usage", float)
+        if usage.shape != (len(components),):
+            raise ParameterError(f"usage must have shape {(len(components),)}; got {usage.shape}")
+        self.order_ = np.argsort(-usage, kind="stable")[: check_count(most, "most")]
+        share = usage / usage.sum() if usage.sum() > 0 else usage
+        self.axes_ = panels(axes, len(self.order_), check_count(n_columns, "n_columns"))
+        self.images_ = [
+            show(ax, components[k].reshape(shape), f"{k}" + f" ({100 * share[k]:.0f} %)" * bool(usage.any()), vmin=0)
+            for ax, k in zip(self.axes_, self.order_, strict=True)
+        ]
+        self.figure_ = figure_of(self.axes_)
+        return self
+
+
+class ReconstructionDisplay:
+    """Samples, what a model makes of them, and the entries that a robust fit judges wrong.
+
+    Parameters
+    ----------
+    X, model : array-like [shape=(n_samples, n_features)]
+        Samples, and what the model says in their place. NaN in `X` is missing.
+    image_shape : tuple of (int, int), optional
+        Height and width, for samples that are images; others are drawn as curves.
+
+    Attributes
+    ----------
+    limit_ : float
+        The residual beyond which an entry counts as wrong: three robust standard deviations of the residuals (1.4826
+        times the median of their sizes).
+    outliers_ : ndarray of bool [shape=(n_samples, n_features)]
+        The entries beyond it.
+    images_ : list of matplotlib.image.AxesImage
+        Of each sample in turn: the input, the model, the residual and the wrong entries. Empty for curves.
+    lines_ : list of matplotlib.lines.Line2D
+        Of each sample in turn: input, model and wrong entries. Empty for images.
+    axes_ : ndarray of matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import NMF
+    >>> from visionnmf.plotting import ReconstructionDisplay
+    >>> X = np.outer(np.arange(1.0, 21), np.ones(48))
+    >>> X[3, 5] = 500
+    >>> display = ReconstructionDisplay.from_estimator(NMF(1, random_state=0).fit(X), X[3:4], (6, 8))
+    >>> np.argwhere(display.outliers_).tolist()
+    [[0, 5]]
+    """
+
+    def __init__(self, X: ArrayLike, model: ArrayLike, image_shape: tuple[int, int] | None = None) -> None:
+        self.X = X
+        self.model = model
+        self.image_shape = image_shape
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: ArrayLike, image_shape: tuple[int, int] | None = None, **options: Any
+    ) -> Self:
+        """Draw samples beside what a fitted model makes of them.
+
+        Parameters
+        ----------
+        estimator : NMF or another estimator with ``transform`` and ``inverse_transform``
+        X : array-like [shape=(n_samples, n_features)]
+            A few samples.
+        image_shape : tuple of (int, int), optional
+        **options
+            Those of :meth:`plot`.
+
+        Returns
+        -------
+        ReconstructionDisplay
+        """
+        check_is_fitted(estimator)
+        return cls(X, estimator.inverse_transform(estimator.transform(X)), image_shape).plot(**options)
+
+    def plot(self, axes: Any = None) -> Self:
+        """Draw four pictures for each sample, or one curve, into `axes` or a new figure.
+
+        Returns
+        -------
+        ReconstructionDisplay
+            This object.
+        """
+        X, model = check_numbers(self.X, "X", float), check_numbers(self.model, "model", float)
+        if X.ndim != 2 or X.shape != model.shape:
+            raise ParameterError(f"X and model must have one shape of two axes; got {X.shape}, {model.shape}")
+        residual = X - model
+        self.limit_ = SIGMAS * 1.4826 * float(np.nanmedian(np.abs(residual)))
+        # what is next to nothing beside the data is rounding, not an error
+        self.limit_ = max(self.limit_, 1e-6 * float(np.nanmax(np.abs(X), initial=0)))
+        self.outliers_ = np.abs(residual) > self.limit_
+        self.images_: list[Any] = []
+        self.lines_: list[Any] = []
+        if self.image_shape is None:
+            self.axes_ = panels(axes, len(X), 1, (6.4, 2.2 * len(X)))
+            for ax, *sample in zip(self.axes_, X, model, self.outliers_, strict=True):
+                self._curves(ax, *sample)
+        else:
+            shape = check_image_shape(self.image_shape, n_pixels=X.shape[1])
+            self.axes_ = panels(axes, 4 * len(X), 4)
+            most = float(np.nanmax(np.abs(residual), initial=0)) or 1.0
+            for i, row in enumerate(self.axes_.reshape(-1, 4)):
+                white = float(np.nanmax(X[i], initial=0)) or 1.0
+                titles = ("input", "model", "residual", "judged wrong") if i == 0 else ("",) * 4
+                pictures = X[i], model[i], residual[i], self.outliers_[i].astype(float)
+                for ax, values, title, (low, high) in zip(
+                    row, pictures, titles, ((0, white), (0, white), (-most, most), (0, 1)), strict=True
+                ):
+                    colours = "RdBu_r" if low < 0 else "gray"
+                    self.images_.append(show(ax, values.reshape(shape), title, vmin=low, vmax=high, cmap=colours))
+        self.figure_ = figure_of(self.axes_)
+        return self
+
+    def _curves(self, ax: Any, sample: Array, model: Array, wrong: Array) -> None:
+        """Draw a sample, its model, and the entries that are wrong."""
+        self.lines_ += ax.plot(sample, color="0.6", label="input")
+        self.lines_ += ax.plot(model, color="C0", label="model")
+        at = np.flatnonzero(wrong)
+        self.lines_ += ax.plot(at, sample[at], "x", color="C3", label="judged wrong")
+        ax.legend(fontsize="small")
+
+
+class ViewUsageDisplay:
+    """Which view uses which component, those that more views use first.
+
+    Parameters
+    ----------
+    usage : array-like [shape=(n_components, n_views), 0 to 1]
+        Share of each component's energy in each view; 0 where the view does not use it.
+    names : sequence of str
+        Of the views.
+
+    Attributes
+    ----------
+    order_ : ndarray of int [shape=(n_components,)]
+        The components from left to right.
+    image_ : matplotlib.image.AxesImage
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from visionnmf.plotting import ViewUsageDisplay
+    >>> ViewUsageDisplay([[1, 0], [0.5, 0.5]], ["sounds", "images"]).plot().order_.tolist()
+    [1, 0]
+    """
+
+    def __init__(self, usage: ArrayLike, names: Sequence[str]) -> None:
+        self.usage = usage
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
+        """Draw the usage of a fitted :class:`~visionnmf.MultiviewNMF`.
+
+        Returns
+        -------
+        ViewUsageDisplay
+        """
+        check_is_fitted(estimator)
+        return cls(estimator.view_usage_, estimator.views_.tolist()).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw into `ax` or a new figure.
+
+        Returns
+        -------
+        ViewUsageDisplay
+            This object.
+        """
+        shares = check_numbers(self.usage, "usage", float)
+        if shares.ndim != 2 or shares.shape[1] != len(self.names):
+            raise ParameterError(f"usage must have a column for each of {len(self.names)} views; got {shares.shape}")
+        self.ax_ = one_axes(ax)
+        # by the number of views, then by the main view and its share
+        self.order_ = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
+        from matplotlib.colors import LinearSegmentedColormap
+
+        greys = LinearSegmentedColormap.from_list("shares", ["0.88", "black"])  # 0 is white, and any share is grey
+        masked = np.ma.masked_equal(shares[self.order_].T, 0)
+        self.image_ = self.ax_.imshow(masked, aspect="auto", cmap=greys, vmin=0, vmax=1)
+        self.ax_.set_yticks(range(len(self.names)), list(self.names), parse_math=False)
+        ticks = range(0, len(self.order_), -(-len(self.order_) // MOST_TICKS))
+        self.ax_.set_xticks(ticks, self.order_[ticks].tolist())
+        self.ax_.set_xlabel("component, those that more views use first")
+        self.ax_.set_ylabel("view")
+        self.figure_ = self.ax_.figure
+        self.figure_.colorbar(self.image_, ax=self.ax_, label="share of energy (white: not used)")
+        return self

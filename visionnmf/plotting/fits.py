@@ -1,0 +1,199 @@
+"""Displays of fits: the objective as it falls, and which rank and loss predict best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from visionnmf._checks import check_choice, check_numbers
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.loss_selection import LossSelection
+from visionnmf.models.rank import RankSelection
+
+from ._axes import one_axes
+
+WIDE = 20  # times the lowest error, from which on the axis is logarithmic
+
+
+class ConvergenceDisplay:
+    """The objective of one or several fits over iterations or seconds.
+
+    Parameters
+    ----------
+    histories : dict of str to array-like
+        The objective before the first iteration and after each one, by the name of the fit.
+    seconds : dict of str to array-like, optional
+        When each value was reached; iterations are drawn without it.
+
+    Attributes
+    ----------
+    lines_ : dict of str to matplotlib.lines.Line2D
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import NMF
+    >>> from visionnmf.plotting import ConvergenceDisplay
+    >>> X = np.random.default_rng(0).random((30, 20))
+    >>> fits = {loss: NMF(3, loss=loss, random_state=0).fit(X) for loss in ("frobenius", "manhattan")}
+    >>> sorted(ConvergenceDisplay.from_estimator(fits, relative=True).lines_)
+    ['frobenius', 'manhattan']
+    """
+
+    def __init__(self, histories: Mapping[str, ArrayLike], seconds: Mapping[str, ArrayLike] | None = None) -> None:
+        self.histories = histories
+        self.seconds = seconds
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, **options: Any) -> Self:
+        """Draw the ``objective_history_`` of a fitted model, or of several by name.
+
+        Parameters
+        ----------
+        estimator : estimator or dict of str to estimator
+        **options
+            Those of :meth:`plot`.
+
+        Returns
+        -------
+        ConvergenceDisplay
+        """
+        fits = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
+        for fit in fits.values():
+            check_is_fitted(fit)
+        return cls({name: fit.objective_history_ for name, fit in fits.items()}).plot(**options)
+
+    def plot(self, ax: Any = None, *, relative: bool = False, scale: str = "log") -> Self:
+        """Draw into `ax` or a new figure; `relative` divides each history by its first value.
+
+        `scale` of the objective is "log" or "linear". Objectives of different losses can be compared by their shape
+        only, for which `relative` is meant.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            This object.
+        """
+        check_choice(scale, "scale", ("log", "linear"))
+        self.ax_ = one_axes(ax)
+        self.lines_ = {}
+        for name, history in self.histories.items():
+            values = check_numbers(history, "histories", float)
+            at = np.arange(len(values)) if self.seconds is None else check_numbers(self.seconds[name], "seconds", float)
+            if at.shape != values.shape:
+                raise ParameterError(f"seconds must have {len(values)} values for {name}; got {len(at)}")
+            (self.lines_[name],) = self.ax_.plot(at, values / (values[0] if relative else 1), label=name)
+        self.ax_.set_yscale(scale)
+        self.ax_.set_xlabel("iteration" if self.seconds is None else "seconds")
+        self.ax_.set_ylabel("objective, first value = 1" if relative else "objective")
+        if len(self.histories) > 1:
+            self.ax_.legend()
+        self.figure_ = self.ax_.figure
+        return self
+
+
+class RankDisplay:
+    """The loss of held-out entries for each rank, and the rank that is proposed.
+
+    Parameters
+    ----------
+    selection : RankSelection
+        What :func:`~visionnmf.select_rank` returns.
+
+    Attributes
+    ----------
+    line_ : matplotlib.lines.Line2D
+        The mean over the splits.
+    splits_ : list of matplotlib.lines.Line2D
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+    """
+
+    def __init__(self, selection: RankSelection) -> None:
+        self.selection = selection
+
+    @classmethod
+    def from_result(cls, selection: RankSelection, ax: Any = None) -> Self:
+        """Draw what :func:`~visionnmf.select_rank` has found.
+
+        Returns
+        -------
+        RankDisplay
+        """
+        return cls(selection).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw into `ax` or a new figure.
+
+        Returns
+        -------
+        RankDisplay
+            This object.
+        """
+        found = self.selection
+        self.ax_ = one_axes(ax)
+        self.splits_ = self.ax_.plot(found.ranks, found.scores, color="0.8", linewidth=1)
+        (self.line_,) = self.ax_.plot(found.ranks, found.scores.mean(axis=1), marker="o", label="mean of the splits")
+        self.ax_.axvline(found.n_components, linestyle="--", color="0.4", label=f"proposed: {found.n_components}")
+        self.ax_.set_xlabel("rank (number of components)")
+        self.ax_.set_ylabel("mean loss of a held-out entry")
+        self.ax_.legend()
+        self.figure_ = self.ax_.figure
+        return self
+
+
+class LossDisplay:
+    """The error at held-out entries for each loss, as a multiple of the lowest.
+
+    Parameters
+    ----------
+    selection : LossSelection
+        What :func:`~visionnmf.select_loss` returns.
+
+    Attributes
+    ----------
+    points_ : matplotlib.container.ErrorbarContainer
+        The losses, the best at the top, with the standard deviation over the splits.
+    ax_ : matplotlib.axes.Axes
+    figure_ : matplotlib.figure.Figure
+    """
+
+    def __init__(self, selection: LossSelection) -> None:
+        self.selection = selection
+
+    @classmethod
+    def from_result(cls, selection: LossSelection, ax: Any = None) -> Self:
+        """Draw what :func:`~visionnmf.select_loss` has found.
+
+        Returns
+        -------
+        LossDisplay
+        """
+        return cls(selection).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw into `ax` or a new figure.
+
+        Returns
+        -------
+        LossDisplay
+            This object.
+        """
+        found = self.selection
+        self.ax_ = one_axes(ax)
+        lowest = found.scores.mean(axis=1)[0] or 1.0  # the best loss comes first
+        names = [str(loss) for loss in found.losses]
+        means, spread = found.scores.mean(axis=1) / lowest, found.scores.std(axis=1) / lowest
+        self.points_ = self.ax_.errorbar(means, names, xerr=spread, fmt="o", capsize=3)
+        if means.max() > WIDE * means.min():
+            self.ax_.set_xscale("log")
+        self.ax_.invert_yaxis()
+        self.ax_.set_xlabel("squared error at held-out entries, lowest = 1")
+        self.figure_ = self.ax_.figure
+        return self
