@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +208,8 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
         try:
             assert one.run is not None
             result = _with_files(one.run(Sizes(quick)), path)
+            if quick:  # a whole run could judge the claims otherwise
+                result = replace(result, rows=[replace(row, verdict="") for row in result.rows])
         except Exception as error:
             if stop_at_error:
                 raise
