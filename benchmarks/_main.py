@@ -10,7 +10,7 @@ from typing import Any
 
 from _machine import machine
 
-from visionnmf.datasets.local import data_folder
+from visionnmf.apps.reproduce.data import data_folder
 from visionnmf.exceptions import UnreadableError
 
 __all__ = ["Missing", "data_file", "is_quick", "main"]
@@ -28,13 +28,7 @@ def is_quick() -> bool:
 
 
 def data_file(name: str) -> Path:
-    """Return a file of the research data.
-
-    Raises
-    ------
-    Missing
-        Where it is not.
-    """
+    """Return a file of the research data; raise Missing where it is not."""
     folder = data_folder()
     if folder is None or not (folder / name).exists():
         raise Missing(f"no {name} here; set VISIONNMF_DATA to the folder that holds it")
@@ -52,24 +46,8 @@ def main(
     """Run the parts that the command line names.
 
     ``SCRIPT.py [--quick] [PART...]``, or one part with its own arguments: ``SCRIPT.py PART ARGUMENT... [--name VALUE]
-    [--no-name]``. A part that needs what is not on this machine says so in one line, and the others go on.
-
-    Parameters
-    ----------
-    parts : dict of str to callable
-    constants : dict
-        The names of the script, ``globals()``.
-    quick : dict
-        What ``--quick`` puts in place of some of them: sizes for a look whether all runs. Such figures mean nothing.
-    default : sequence of str, optional
-        The parts that run when none is named; all when left out.
-    words : sequence of str, optional
-        In place of the command line's.
-
-    Raises
-    ------
-    SystemExit
-        When there is no such part, or it does not take such arguments.
+    [--no-name]``. A part that needs what is not on this machine says so in one line, and the others go on. `constants`
+    are ``globals()`` of the script; ``--quick`` puts `quick` in place of some, for a look whether all runs.
     """
     global _QUICK
     given = list(sys.argv[1:] if words is None else words)

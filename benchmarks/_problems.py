@@ -1,9 +1,9 @@
 """The problems on which the peers were measured, with their shared starts.
 
 They are made from fixed seeds, so that every machine has the same arrays; the faces are those of Extended Yale B, from
-the research data (see :mod:`visionnmf.datasets.local`). ``l1_*`` are low-rank data with Laplace noise of 2 % of their
-mean and a tenth of the entries drawn again, ``rand*`` low-rank data of half-empty factors with normal noise of 5 % of
-the mean, ``sparse*`` 60 words for each of 20000 documents of 20 topics, filled up with noise to half a per cent.
+the research data. ``l1_*`` are low-rank data with Laplace noise of 2 % of their mean and a tenth of the entries drawn
+again, ``rand*`` low-rank data of half-empty factors with normal noise of 5 % of the mean, ``sparse*`` 60 words for
+each of 20000 documents of 20 topics, filled up with noise to half a per cent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from _main import is_quick
 from numpy.typing import NDArray
 
-from visionnmf.datasets.local import load_face_set
+from visionnmf.apps.reproduce.data import load_face_set
 
 __all__ = ["NAMES", "PeerProblem", "load"]
 

@@ -2,9 +2,8 @@
 
 ``python benchmarks/annotation.py`` runs everything, ``python benchmarks/annotation.py corel`` one part: corel (the four
 published features: JEC on features and on codes, the default), jpegs (the same photographs from their JPEGs, by our own
-extractors), metrics (which distance suits each feature) and coders (which loss), both on training images alone,
-online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000 made images).
-Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
+extractors), online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000
+made images). Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
 Seconds are of one processor: run it with OMP_NUM_THREADS=1. All choices were made on training images.
 """
 
@@ -12,19 +11,18 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from _main import main
 from numpy.typing import NDArray
 
-from visionnmf import NMF, choices
+from visionnmf import NMF
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.annotation.images import usual_extractors
 from visionnmf.apps.evaluate.annotate import score_words
+from visionnmf.apps.reproduce.data import load_corel
 from visionnmf.apps.reproduce.online_annotation import ANNOTATING, EPOCHS, WORDS, annotation_scores
-from visionnmf.datasets.local import COREL_FEATURES as FEATURES, Corel, load_corel
 from visionnmf.features import FeatureExtraction
 
 Array = NDArray[Any]
@@ -39,9 +37,6 @@ ONE = 100
 SCALE_IMAGES, SCALE_FEATURES, SCALE_WORDS = 100_000, 400, 300
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the features
 METHODS = ANNOTATING | {"manhattan": {"method": "manhattan"}}
-FOLDS, N_HELD_OUT = 3, 500  # of the training images, for what is chosen
-N_CODED = 1500  # training images that coders are compared on
-CODERS = tuple(coder for coder in choices.ANNOTATION_CODERS if coder != "none")
 
 
 def variants() -> dict[str, ImageAnnotator]:
@@ -106,68 +101,6 @@ def corel() -> None:
         row(name, model, (X, train.labels), (Z, test.labels), views)
 
 
-def folds(most: int | None = None) -> Iterator[tuple[Corel, NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield the training images, which of them are learnt from, `most` at most, and which are held out."""
-    images = load_corel("train", N_TRAIN, pictures=False)
-    order = np.random.default_rng(0).permutation(len(images.labels))
-    for fold in range(FOLDS):
-        held_out = order[fold * N_HELD_OUT : (fold + 1) * N_HELD_OUT]
-        yield images, np.setdiff1d(order, held_out, True)[:most], held_out
-
-
-def compare(models: dict[str, ImageAnnotator], names: Sequence[str], most: int | None = None) -> None:
-    """Print F1 and N+ of held-out training images with the features `names`, and the seconds to learn and predict."""
-    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in models}
-    for images, learnt, held_out in folds(most):
-        views, X = side_by_side({name: images.published[name] for name in names})
-        for name, model in models.items():
-            start = time.process_time()
-            model.fit(X[learnt], images.labels[learnt], views=views)
-            trained = time.process_time()
-            score = score_words(images.labels[held_out], model.predict(X[held_out]))
-            seconds = trained - start, time.process_time() - trained
-            found[name].append((100 * score.f1, score.n_plus, *seconds))
-    for name, values in found.items():
-        f1, n_plus, *seconds = np.mean(values, axis=0)
-        spread = np.std(values, axis=0, ddof=1 if FOLDS > 1 else 0)[0]
-        print(
-            f"| {name} | {f1:.1f} ± {spread:.1f} | {n_plus:.0f} | {seconds[0]:.0f} | {seconds[1]:.0f} |",
-            flush=True,
-        )
-
-
-def held_out_heading(of: str) -> None:
-    """Begin a table of :func:`compare`."""
-    print(f"\n## {of}, {FOLDS} folds of {N_HELD_OUT} training images\n")
-    print("| | F1 | N+ | train s | predict s |\n| --- | --- | --- | --- | --- |")
-
-
-def metrics() -> None:
-    """Compare distances of each published feature alone, and of all together."""
-    held_out_heading("Distances, JEC with five neighbours")
-    plain: dict[str, Any] = {"coder": "none"}
-    for name in FEATURES:
-        models = {
-            f"{name}, {metric}": ImageAnnotator("jec", metrics=metric, **plain) for metric in choices.ANNOTATION_METRICS
-        }
-        compare(models, [name])
-    together: dict[str, Any] = {
-        "manhattan": "manhattan",
-        "chi-squared for words": WORDS_CHI_SQUARED,
-        "those of the authors": AUTHORS,
-    }
-    models = {f"all, {name}": ImageAnnotator("jec", metrics=found, **plain) for name, found in together.items()}
-    compare({"all, divided by deviations": ImageAnnotator("jec", hellinger=False, **plain)} | models, FEATURES)
-
-
-def coders() -> None:
-    """Compare what learns the codes."""
-    held_out_heading(f"Coders of rank {ONE} learnt from {N_CODED} images, JEC with two neighbours")
-    models = {coder: ImageAnnotator("jec", coder=coder, n_components=ONE, n_neighbors=2) for coder in CODERS}
-    projected = ImageAnnotator("jec", coder="or-nmf", n_components=ONE, n_neighbors=2, pseudo_inverse=True)
-    compare(models | {"or-nmf, pseudo-inverse": projected}, FEATURES, N_CODED)
-
-
 def side_by_side(features: dict[str, Array]) -> tuple[dict[str, slice], Array]:
     """Return the columns of each kind of features, and all of them in one matrix."""
     ends = np.cumsum([0, *(values.shape[1] for values in features.values())]).tolist()
@@ -224,7 +157,7 @@ def scale() -> None:
 
 if __name__ == "__main__":
     main(
-        {"corel": corel, "jpegs": jpegs, "metrics": metrics, "coders": coders, "online": online, "scale": scale},
+        {"corel": corel, "jpegs": jpegs, "online": online, "scale": scale},
         globals(),
         {
             "N_TRAIN": 60,
@@ -234,7 +167,7 @@ if __name__ == "__main__":
             "SCALE_IMAGES": 500,
             "SCALE_FEATURES": 40,
             "SHARES": (0.1,),
-        }
-        | {"FOLDS": 1, "N_HELD_OUT": 20, "CODERS": ("frobenius",)}
-        | {"EPOCHS": 1, "METHODS": {"OR-NMF": METHODS["OR-NMF"]}},
+            "EPOCHS": 1,
+            "METHODS": {"OR-NMF": METHODS["OR-NMF"]},
+        },
     )

@@ -1,24 +1,19 @@
-"""Foreground F-measure of `visionnmf background` on clips with hand-drawn masks, beside what a user has today.
+"""Foreground F-measure of `visionnmf background` on clips with hand-drawn masks, beside its baselines.
 
-    python benchmarks/background.py                 the table (about two minutes)
-    python benchmarks/background.py sensitivity     how the mean moves with each constant
+    python benchmarks/background.py                 the table of `visionnmf evaluate background`, a row for each clip
     python benchmarks/background.py masks           filling and floor of the noise, chosen for each clip on the others
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py small           all clips reduced to some tens of pixels
     python benchmarks/background.py events          events of objects in true masks, at even and uneven times
-    python benchmarks/background.py pictures DIR    frame | background | mask | truth, a PNG for each clip
 
-The clips are research data that the project does not ship: see visionnmf.datasets.local. Only mask values 0 and 50
-(shadow) as background and 255 as foreground are scored; pixels are pooled over a clip's frames, then clips averaged.
+The clips are research data that the project does not ship: see datasets/README.md. Only mask values 0 and 50 (shadow)
+as background and 255 as foreground are scored; pixels are pooled over a clip's frames, then clips averaged.
 
-Peers: the colour temporal median of 100 evenly spaced frames, largest channel above 25; OpenCV's MOG2 and KNN with
-their defaults, and "tuned" as in the literature (MOG2: history 500, variance threshold 36; KNN: history 500, distance
+Peers of `robust` and `small`: the colour temporal median of 100 evenly spaced frames, largest channel above 25;
+OpenCV's MOG2 and KNN, tuned as in the literature (MOG2: history 500, variance threshold 36; KNN: history 500, distance
 400; no shadows). All masks, ours too, end with a 5 by 5 median. MOG2 and KNN see the frames once, in order, as they
-are made to; the median and ours see the whole clip first. MOG2's and KNN's shadow value counts as background.
-
-The constants of the application were chosen on the clips marked "chosen on" and on made clips; the others
-are held out.
+are made to; the median and ours see the whole clip first.
 """
 
 from __future__ import annotations
@@ -28,11 +23,11 @@ import dataclasses
 import io
 import itertools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import av
 import cv2
 import numpy as np
+from _clips import CLIPS, Clip, load_clip
 from _main import main
 from numpy.typing import NDArray
 
@@ -41,30 +36,16 @@ from visionnmf.apps.background.event_tables import find_boxes
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.settings import EventSettings
-from visionnmf.apps.evaluate.background import Confusion
-from visionnmf.datasets.local import MASKED_VIDEOS, MaskedVideo, load_video_with_masks
+from visionnmf.apps.evaluate.background import Confusion, TrueClip, score_clip
 from visionnmf.io.video.timeline import Timeline
 
 Frames = NDArray[np.uint8]
 Counts = NDArray[np.int64]  # true positives, false positives, false negatives
 
-CHOSEN_ON = (
-    "cdnet_highway",
-    "sbi_board",
-    "sbi_hallandmonitor",
-    "wallflower_wavingtrees",
-    "wallflower_bootstrap",
-)
-# What the published table has; `visionnmf evaluate background` scores the ones that came later, too.
-LATER = (
-    "sbi_caviar2", "sbi_candela", "sbi_highwayii", "sbi_peopleandfoliage", "sbi_snellen",
-    "ucsd_boats", "ucsd_bottle", "ucsd_ocean",
-)  # fmt: skip
-VIDEOS = tuple(name for name in MASKED_VIDEOS if name not in LATER)
-STRIDE = 4  # of the masks that the sensitivities are measured on
+COMPARED = ("ours", "median", "mog2", "knn", "mahnmf", "rpca", "godec")
 EMPTY = "wallflower_movedobject"  # its one mask is empty: F is not defined
-WITH_MASKS = [name for name in MASKED_VIDEOS if name != EMPTY]
-LIVE = [name for name in MASKED_VIDEOS if not name.startswith("ucsd_") and name != EMPTY]  # those have 30 frames
+WITH_MASKS = [name for name in CLIPS if name != EMPTY]
+LIVE = [name for name in CLIPS if not name.startswith("ucsd_") and name != EMPTY]  # those have 30 frames
 LONG = 300  # frames
 ROBUST = ["cdnet_highway", "sbi_highwayii"]
 SMALL = (40, 80, 120)  # pixels of the longer side
@@ -72,13 +53,13 @@ SMALL_MASKS = 30  # a clip
 RATE = 25  # frames a second, of events
 
 
-def temporal_median(video: MaskedVideo) -> Frames:
+def temporal_median(video: Clip) -> Frames:
     picks = np.linspace(0, len(video.frames) - 1, min(100, len(video.frames))).round().astype(int)
     median = np.median(video.frames[picks], axis=0).round().astype(np.uint8)
     return np.stack([median_mask(frame, median) for frame in video.frames[video.gt_index]])
 
 
-def opencv(video: MaskedVideo, make: Callable[[], cv2.BackgroundSubtractor]) -> Frames:
+def opencv(video: Clip, make: Callable[[], cv2.BackgroundSubtractor]) -> Frames:
     subtractor = make()
     masks = []
     wanted = set(video.gt_index.tolist())
@@ -89,18 +70,15 @@ def opencv(video: MaskedVideo, make: Callable[[], cv2.BackgroundSubtractor]) -> 
     return np.stack(masks)
 
 
-def ours(video: MaskedVideo, rank: int = 2) -> Frames:
-    model = BackgroundModel(rank).fit(video.frames)
+def ours(video: Clip) -> Frames:
+    model = BackgroundModel().fit(video.frames)
     return np.stack([part.mask for part in model.apply(video.frames[video.gt_index])])
 
 
-METHODS: dict[str, Callable[[MaskedVideo], Frames]] = {
+METHODS: dict[str, Callable[[Clip], Frames]] = {
     "visionnmf": ours,
-    "rank 1": lambda video: ours(video, 1),
     "median": temporal_median,
-    "MOG2": lambda video: opencv(video, cv2.createBackgroundSubtractorMOG2),
     "MOG2 tuned": lambda video: opencv(video, lambda: cv2.createBackgroundSubtractorMOG2(500, 36, False)),
-    "KNN": lambda video: opencv(video, cv2.createBackgroundSubtractorKNN),
     "KNN tuned": lambda video: opencv(video, lambda: cv2.createBackgroundSubtractorKNN(500, 400, False)),
 }
 
@@ -117,32 +95,18 @@ def f_measure(counts: Counts) -> float:
     return 2 * hits / (2 * hits + wrong + missed) if hits else 0.0
 
 
-GROUPS: dict[str, Callable[[str], bool]] = {
-    "mean of the 6 with dense masks": lambda name: not name.startswith("wallflower"),
-    "mean of all 12": lambda name: True,
-    "mean of the 5 chosen on": lambda name: name in CHOSEN_ON,
-    "mean of the 7 held out": lambda name: name not in CHOSEN_ON,
-}
-
-
 def table() -> None:
-    print("\n| clip (frames, masks) |", " | ".join(METHODS), "|\n| --- |", " | ".join("---" for _ in METHODS), "|")
-    scores: dict[str, dict[str, float]] = {}
-    alarms = ""
-    for name in VIDEOS:
-        video = load_video_with_masks(name)
-        counts = {method: count(run(video), video.gt_masks) for method, run in METHODS.items()}
-        label = f"{name}{' (chosen on)' if name in CHOSEN_ON else ''} ({len(video.frames)}, {len(video.gt_index)})"
-        if name == EMPTY:
-            cells = " | ".join(str(counts[method][1]) for method in METHODS)
-            alarms = f"| {label}: pixels in the mask, truth 0 | {cells} |"
-            continue
-        scores[name] = {method: f_measure(found) for method, found in counts.items()}
-        print(f"| {label} |", " | ".join(f"{score:.3f}" for score in scores[name].values()), "|", flush=True)
-    for group, belongs in GROUPS.items():
-        means = (np.mean([row[method] for name, row in scores.items() if belongs(name)]) for method in METHODS)
-        print(f"| **{group}** |", " | ".join(f"**{mean:.3f}**" for mean in means), "|")
-    print(alarms)
+    """Print F of each clip by the methods of `visionnmf evaluate background`."""
+    print("\n| clip (masks) |", " | ".join(COMPARED), "|\n| --- |", "--- | " * len(COMPARED))
+    rows = []
+    for name in WITH_MASKS:
+        clip = load_clip(name)
+        masks = dict(zip(clip.gt_index.tolist(), clip.gt_masks, strict=True))
+        numbers = list(range(1, len(clip.frames) + 1))
+        true = TrueClip(name, "", numbers, clip.frames.__getitem__, masks, masks.__getitem__, clip.background)
+        rows.append([score_clip(true, method)["f_measure"] for method in COMPARED])
+        print(f"| {name} ({len(masks)}) |", " | ".join(f"{score:.3f}" for score in rows[-1]), "|", flush=True)
+    print("| **mean** |", " | ".join(f"**{mean:.3f}**" for mean in np.mean(rows, axis=0)), "|")
 
 
 @contextlib.contextmanager
@@ -155,55 +119,6 @@ def changed(name: str, value: float) -> Iterator[None]:
         yield
     finally:
         tuning.TUNING = before
-
-
-OPTIONS: dict[str, tuple[float, ...]] = {
-    "threshold": (2.0, 2.5, 3.5, 4.0),
-    "n_frames": (50, 200),
-    "n_components": (1, 3, 4),
-}
-CONSTANTS: dict[str, tuple[float, ...]] = {
-    "noise.floor": (4.0, 5.0, 7.0, 8.0),
-    "noise.ceiling": (6.5, 9.0),
-    "mask.smoothing": (1.0, 2.0),
-    "mask.neighbourhood": (4.0, 8.0),
-    "mask.darkest": (0.6, 0.8),
-    "mask.shadow_weight": (0.35, 0.7, 1.0),
-    "learning.code_pixels": (1024, 2048, 8192),
-    "learning.rounds": (2, 5),
-    "illumination.grid": (5, 12),
-    "illumination.kept": (0.35, 0.65, 1.0),
-}
-
-
-def mean_f(stride: int | None = None, **options: float) -> tuple[float, float, float]:
-    """Return the mean F over all clips, those chosen on and those held out, from every `stride`-th mask."""
-    scores, stride = {}, stride or STRIDE
-    for name in VIDEOS:
-        if name == EMPTY:
-            continue
-        video = load_video_with_masks(name)
-        model = BackgroundModel(**options).fit(video.frames)
-        masks = np.stack([part.mask for part in model.apply(video.frames[video.gt_index[::stride]])])
-        scores[name] = f_measure(count(masks, video.gt_masks[::stride]))
-    held_out = np.mean([score for name, score in scores.items() if name not in CHOSEN_ON])
-    return np.mean([*scores.values()]), np.mean([scores[name] for name in CHOSEN_ON]), held_out
-
-
-def sensitivity() -> None:
-    print("\n| constant | mean F of all 12 | of those chosen on | of those held out |\n| --- | --- | --- | --- |")
-
-    def row(label: str, means: tuple[float, float, float]) -> None:
-        print(f"| {label} |", " | ".join(f"{mean:.3f}" for mean in means), "|", flush=True)
-
-    row("defaults (every 4th mask)", mean_f())
-    for name, values in OPTIONS.items():
-        for value in values:
-            row(f"{name} = {value}", mean_f(**{name: value}))
-    for name, values in CONSTANTS.items():
-        for value in values:
-            with changed(name, value):
-                row(f"{name} = {value:.3g}", mean_f())
 
 
 # What is chosen for each clip on the others. The first setting of the product is that without these parts.
@@ -226,7 +141,7 @@ def label(setting: dict[str, float]) -> str:
     return ", ".join(f"{value:g}" for value in setting.values())
 
 
-def scores_of(video: MaskedVideo, settings: list[dict[str, float]]) -> list[float]:
+def scores_of(video: Clip, settings: list[dict[str, float]]) -> list[float]:
     """Return F of a clip under each of several settings of constants, and under the defaults at last."""
     picks = np.unique(np.linspace(0, len(video.gt_index) - 1, MASKS_A_CLIP).round().astype(int))
     frames, truth = video.frames[video.gt_index[picks]], video.gt_masks[picks]
@@ -245,7 +160,7 @@ def scores_of(video: MaskedVideo, settings: list[dict[str, float]]) -> list[floa
 def masks() -> None:
     """Print F of each clip under the constants of `CHOICES` that are best in the mean of the other clips."""
     settings = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
-    table = np.array([scores_of(load_video_with_masks(name), settings) for name in WITH_MASKS])
+    table = np.array([scores_of(load_clip(name), settings) for name in WITH_MASKS])
     scores, default = table[:, :-1], table[:, -1]
     print(f"\n| clip | without | defaults | left out | chosen on the others: {', '.join(CHOICES)} |")
     print("| --- | --- | --- | --- | --- |")
@@ -264,26 +179,12 @@ def masks() -> None:
         print(f"| {name} (default {defaults[name]:g}) |", ", ".join(cells), "|")
 
 
-def pictures(folder: str = "out/background") -> None:
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for name in VIDEOS:
-        video = load_video_with_masks(name)
-        model = BackgroundModel().fit(video.frames)
-        picks = np.unique(np.linspace(0, len(video.gt_index) - 1, 5).round().astype(int)[1:-1])
-        parts = model.apply(video.frames[video.gt_index[picks]])
-        rows = []
-        for part, truth in zip(parts, video.gt_masks[picks], strict=True):
-            cells = (part.frame, part.background, part.mask, truth)
-            rows.append(np.hstack([c if c.ndim == 3 else np.repeat(c[..., None], 3, axis=2) for c in cells]))
-        cv2.imwrite(str(Path(folder) / f"{name}.png"), np.vstack(rows)[..., ::-1])
-
-
 def live() -> None:
     """Print F of masks that come with each frame, and of those that come when the whole clip is known."""
     print("\n| clip (frames) | live | batch |\n| --- | --- | --- |")
     rows = []
     for name in LIVE:
-        clip = load_video_with_masks(name)
+        clip = load_clip(name)
         truth = dict(zip(clip.gt_index.tolist(), clip.gt_masks, strict=True))
         found = []
         for parts in (
@@ -341,7 +242,7 @@ def robust() -> None:
     """Print F on clips that are spoilt on purpose, ours and the temporal median's."""
     print("\n| clip | what | ours | median |\n| --- | --- | --- | --- |")
     for name in ROBUST:
-        video, rng = load_video_with_masks(name), np.random.default_rng(0)
+        video, rng = load_clip(name), np.random.default_rng(0)
         shifts = rng.integers(-2, 3, (len(video.frames), 2))
         away = shifted(video.frames, shifts)
         with_masks = dataclasses.replace(video, frames=away, gt_masks=shifted(video.gt_masks, shifts[video.gt_index]))
@@ -358,7 +259,7 @@ def robust() -> None:
             print(f"| {name} | {what} |", " | ".join(f"{score:.3f}" for score in scores), "|", flush=True)
 
 
-def reduced(video: MaskedVideo, side: int) -> MaskedVideo:
+def reduced(video: Clip, side: int) -> Clip:
     """Return a clip whose longer side has so many pixels, with evenly spaced masks."""
     height, width = video.frames.shape[1:3]
     size = round(width * side / max(height, width)), round(height * side / max(height, width))
@@ -375,7 +276,7 @@ def small() -> None:
     for side in SMALL:
         rows = []
         for name in WITH_MASKS:
-            clip = reduced(load_video_with_masks(name), side)
+            clip = reduced(load_clip(name), side)
             with changed("small_frames.small", 0):
                 scores = [f_measure(count(ours(clip), clip.gt_masks))]
             rows.append([*scores, *(f_measure(count(METHODS[peer](clip), clip.gt_masks)) for peer in peers)])
@@ -399,7 +300,7 @@ def spacings(n: int) -> dict[str, tuple[NDArray[np.float64], NDArray[np.intp]]]:
     }
 
 
-def n_events(video: MaskedVideo, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp]) -> list[int]:
+def n_events(video: Clip, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp]) -> list[int]:
     """Return how many objects move, for half a second at least, and for any time."""
     counts = []
     for least in (0.5, 0.0):
@@ -415,8 +316,8 @@ def n_events(video: MaskedVideo, masks: Frames, stamps: NDArray[np.float64], pic
 def events() -> None:
     """Print how many events of objects true masks have, where their time stamps are not even."""
     print("\n| clip (masks) |", " | ".join(spacings(2)), "|\n| --- |", " | ".join("---" for _ in spacings(2)), "|")
-    for name in MASKED_VIDEOS:
-        video = load_video_with_masks(name)
+    for name in CLIPS:
+        video = load_clip(name)
         masks = (video.gt_masks == 255).astype(np.uint8) * 255
         cells = [n_events(video, masks, *given) for given in spacings(len(masks)).values()]
         print(f"| {name} ({len(masks)}) |", " | ".join(f"{half} ({every})" for half, every in cells), "|", flush=True)
@@ -427,25 +328,19 @@ PARTS = {
     "live": live,
     "masks": masks,
     "table": table,
-    "sensitivity": sensitivity,
     "robust": robust,
     "small": small,
-    "pictures": pictures,
 }
 QUICK = {
+    "COMPARED": ("ours", "median"),
     "LIVE": ["sbi_snellen"],
-    "MASKED_VIDEOS": ["sbi_snellen"],
+    "CLIPS": ["sbi_snellen"],
     "WITH_MASKS": ["sbi_cavignal", "wallflower_camouflage"],
     "MASKS_A_CLIP": 3,
     "CHOICES": {"noise.lowest": (6.0, 3.0), "mask.gap": (0, 11)},
     "ROBUST": ["sbi_cavignal"],
     "SMALL": (40,),
     "SMALL_MASKS": 3,
-    "VIDEOS": ("sbi_cavignal", "wallflower_camouflage"),
-    "CHOSEN_ON": ("sbi_cavignal",),
-    "STRIDE": 20,
-    "OPTIONS": {"threshold": (2.0,)},
-    "CONSTANTS": {"illumination.grid": (5,)},
 }
 
 if __name__ == "__main__":

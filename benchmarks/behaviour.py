@@ -19,6 +19,7 @@ from pathlib import Path
 
 import background
 import numpy as np
+from _clips import load_clip
 from _main import Missing, main
 from _view_sets import view_set
 from sklearn.exceptions import ConvergenceWarning
@@ -29,11 +30,11 @@ from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.multiview import Preparation, ViewClassifier
+from visionnmf.apps.reproduce.data import load_face_set, load_photographs
 from visionnmf.apps.reproduce.masquerade import load_sea, sea_scores
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import corrupt, make_corrupted_low_rank
-from visionnmf.datasets.local import load_bsds, load_face_set, load_video_with_masks
 from visionnmf.exceptions import UnreadableError
 
 Figures = Iterator[tuple[str, float]]
@@ -74,7 +75,7 @@ QUICK = {
 def segmentation_figures() -> Figures:
     """Yield the covering of each photograph, by the default number of segments and by five, and the means."""
     found: dict[str, list[float]] = {"default": [], "5 segments": []}
-    for photograph in islice(load_bsds(), 0, PHOTOGRAPHS, EVERY_PHOTOGRAPH):
+    for photograph in islice(load_photographs(), 0, PHOTOGRAPHS, EVERY_PHOTOGRAPH):
         for name, count in (("default", None), ("5 segments", 5)):
             found[name].append(covering(segment(photograph.image, count).labels, photograph.segmentations))
             yield f"segmentation covering, {name}, photograph {photograph.name}", found[name][-1]
@@ -85,7 +86,7 @@ def background_figures() -> Figures:
     """Yield F of the masks of each clip, and the mean."""
     found = []
     for name in CLIPS:
-        video = load_video_with_masks(name)
+        video = load_clip(name)
         picks = np.unique(np.linspace(0, len(video.gt_index) - 1, MASKS).round().astype(int))
         model = background.BackgroundModel().fit(video.frames)
         masks = np.stack([part.mask for part in model.apply(video.frames[video.gt_index[picks]])])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from _main import main
-from faces import FILES, FIRST, load, robust_pca
+from faces import FILES, FIRST, load
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from visionnmf import RPCA
 from visionnmf.apps.evaluate import FaceConditions
 from visionnmf.apps.evaluate.faces import FaceSplit, make_split
 from visionnmf.apps.faces import FaceRecognizer
@@ -79,7 +80,7 @@ def learnt(task: FaceSplit, seed: int) -> dict[str, Any]:
     }
     found = {name: method.fit(task.train, task.people).predict for name, method in (rules | others).items()}
     separate = make_pipeline(StandardScaler(), SVC(kernel="linear"))
-    return found | {"RPCA and SVM": separate.fit(robust_pca(task.train), task.people).predict}
+    return found | {"RPCA and SVM": separate.fit(RPCA().fit(task.train).low_rank_, task.people).predict}
 
 
 if __name__ == "__main__":

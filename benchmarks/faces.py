@@ -1,12 +1,6 @@
 """Recognition, reconstruction and clustering of faces with corrupted training images, against baselines; speed.
 
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
-    python benchmarks/faces.py table1 [SPLITS]         relative errors on Extended Yale B, as Table 1 of MahNMF
-    python benchmarks/faces.py figure ORL [SPLITS]     accuracy against rank, as its Figures 5 and 7
-    python benchmarks/faces.py table ORL [SPLITS]      all rules, with clean and corrupted test images (one hour)
-    python benchmarks/faces.py rules ORL [SPLITS]      MahNMF's Algorithm 4 as printed, and "mixed", at rank 100
-    python benchmarks/faces.py plain ORL [SPLITS]      the same of the paper's model without a penalty, rank 100
-    python benchmarks/faces.py clusters ORL [SPLITS]   k-means on codes, as its Figures 10 and 11
     python benchmarks/faces.py groups ORL [SPLITS]     `cluster_faces` beside k-means; also DIGITS and MNIST
     python benchmarks/faces.py strangers ORL [DRAWS]   unknown people: which pass the threshold
     python benchmarks/faces.py coverage UMIST [DRAWS]  how often the printed error rates hold for new images
@@ -15,11 +9,10 @@
     python benchmarks/faces.py missing ORL [SPLITS]    the choice of missing pixels against each of the three
     python benchmarks/faces.py large [N]               10,000 images of 32 x 32: time and memory of a fit
     python benchmarks/faces.py cost [REPEATS]          140, 280 and 700 images of 32 x 32: processor time of a fit
-    python benchmarks/faces.py rpca ORL [SPLITS]       robust PCA and the nearest image
 
 The data sets are ORL, YALEB, YALE, UMIST and LFW; for `strangers` also MIXED, the people of all sets but YALE. Settings
-were chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; reported figures begin with split 2. The data are
-read from `visionnmf.datasets.local.data_folder`.
+were chosen on splits 0 and 1 of ORL and split 0 of Extended Yale B; reported figures begin with split 2. The
+experiments of the MahNMF paper are those of `visionnmf reproduce mahnmf`.
 """
 
 from __future__ import annotations
@@ -27,9 +20,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
@@ -41,15 +33,13 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from visionnmf import NMF
-from visionnmf.apps.evaluate import FaceConditions
-from visionnmf.apps.evaluate.faces import Nearest, make_split
+from visionnmf.apps.evaluate import Comparison, FaceConditions, RandomSplits, evaluate, faces as study
+from visionnmf.apps.evaluate.faces import make_split
 from visionnmf.apps.faces import FaceRecognizer, cluster_faces
 from visionnmf.apps.faces.clustering import whitened_codes
 from visionnmf.apps.faces.images import flat_blocks
 from visionnmf.apps.faces.reading import as_rows, read_probe
-from visionnmf.apps.reproduce.face_clusters import cluster_people
-from visionnmf.apps.reproduce.face_methods import PROJECTED, RULES, FacePlan, Means, compare, means_of, text_of
-from visionnmf.apps.reproduce.mahnmf import FIGURE, TABLE1
+from visionnmf.apps.reproduce.face_methods import text_of
 from visionnmf.datasets import Faces, corrupt, load_faces
 from visionnmf.io import resize_grey
 from visionnmf.metrics import clustering_accuracy
@@ -68,7 +58,6 @@ CONDITIONS = (
 )  # fmt: skip
 GROUPED = tuple(CONDITIONS[i] for i in (0, 1, 6, 3))
 STRANGERS = tuple(CONDITIONS[i] for i in (0, 1, 6, 3, 4, 9))
-RANKS = tuple(range(10, 151, 10))
 MOST_GROUPED = 700  # images
 MOST_STRANGERS = 400  # images
 DRAWS, TRAINED, TESTED = 200, 6, 10  # of `coverage`, and images of each person
@@ -79,9 +68,7 @@ MISSING = tuple(CONDITIONS[i] for i in (0, 1, 6, 7, 9))
 LARGE = 10_000  # images
 COSTS = (("ORL", 20, 7), ("ORL", 40, 7), ("YALEB", 35, 20))  # people, and images of each
 BLOCK_SHARE = 0.2  # of an image
-TABLE_RANKS = (10, 50, 100, 150)
-RANK, CLUSTER_RANK, PEOPLE = 100, 80, 20
-ITERATIONS = 50  # of the figure and the large tables; 100 elsewhere
+RANK, PEOPLE = 100, 20
 
 
 def load(name: str) -> Faces:
@@ -110,143 +97,19 @@ def mixed() -> Faces:
     return Faces(np.stack(images), np.concatenate(labels), ())
 
 
-def run(faces: Faces, plan: FacePlan, out: str | Path | None = None) -> Means:
-    """Return the mean accuracies of methods of the application and of this folder."""
-    return means_of(compare(faces, plan, jobs=JOBS, out=out))
-
-
 def bars(name: str = "ORL", splits: int = 0) -> None:
-    methods = ("recognizer", "recognizer-seeing-all", "recognizer-nearest", "frobenius", "pca", "raw", "lda", "crc")
-    rules = ("codes", "mixed")
-    plan = FacePlan(
-        corruptions=CONDITIONS, methods=methods, ranks=(RANK,), rules=rules, both=True, splits=splits or SPLITS,
-        random_state=FIRST,
-    )  # fmt: skip
-    means = run(load(name), plan, os.environ.get("OUT"))
-    rows = list(dict.fromkeys(key[2:5] for key in means))
-    for test in plan.tests:
-        print(
-            f"\n| {name}, {test} test images | "
-            + " | ".join(f"{kind} {severity or ''}" for kind, severity in CONDITIONS)
-        )
+    methods = ("recognizer", "frobenius", "pca", "raw", "lda", "crc")
+    comparison = Comparison(methods=methods, jobs=JOBS, out=os.environ.get("OUT"))
+    conditions = FaceConditions(corruptions=tuple(map(text_of, CONDITIONS)), ranks=(RANK,), both=True)
+    draws = RandomSplits(splits=splits or SPLITS, random_state=FIRST)
+    table = evaluate(study.study(load(name), comparison, splits=draws, conditions=conditions), comparison).table
+    for test in ("clean", "corrupted"):
+        print(f"\n| {name}, {test} test images | {' | '.join(conditions.corruptions)} |")
         print("| --- " * (1 + len(CONDITIONS)) + "|")
-        for row in rows:
-            print(line(" ".join(map(str, filter(None, row))), [means.get((*each, *row, test)) for each in CONDITIONS]))
-
-
-def line(name: str, cells: Sequence[tuple[float, float] | None]) -> str:
-    """Return a line of a table in Markdown: means and standard deviations."""
-    return f"| {name} | " + " | ".join(f"{cell[0]:.1f} ± {cell[1]:.1f}" if cell else "" for cell in cells) + " |"
-
-
-def table1(splits: int = 0) -> None:
-    methods = ("manhattan-light", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = FacePlan(
-        corruptions=TABLE1, methods=methods, ranks=(CLUSTER_RANK,), splits=splits or SPLITS, random_state=FIRST,
-        most_test=10,
-    )  # fmt: skip
-    rows = compare(load("YALEB"), plan, jobs=JOBS)
-    for column in ("train_error", "test_error"):
-        print(column)
-        for key, (mean, deviation) in means_of(rows, column).items():
-            print(f"  {key[0]} {key[1]}, {key[2]}, {key[4]}: {mean:.3f} ± {deviation:.3f}")
-
-
-def figure(name: str = "ORL", splits: int = 0) -> None:
-    start = time.perf_counter()
-    methods = ("manhattan", "frobenius", "kullback-leibler", "pca")
-    most = 10 if name == "YALEB" else None
-    plan = FacePlan(  # by codes it takes several times as long
-        corruptions=FIGURE, methods=methods, ranks=RANKS, rules=("mixed",), splits=splits or SPLITS,
-        random_state=FIRST, most_test=most, iterations=ITERATIONS,
-    )  # fmt: skip
-    means = run(load(name), plan, os.environ.get("OUT"))
-    for method, rank in dict.fromkeys((key[2], key[3]) for key in means):
-        found = [means.get((*condition, method, rank, "mixed", "clean")) for condition in FIGURE]
-        print(line(f"{method} {rank}", found))
-    print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
-
-
-def table(name: str = "ORL", splits: int = 0) -> None:
-    """Print a table for each rank, in Markdown, with a row for each rule and method."""
-    methods = (
-        "manhattan", "manhattan-cv", "frobenius", "kullback-leibler", "sklearn-frobenius", "sklearn-kullback-leibler",
-        "pca",
-    )  # fmt: skip
-    out = os.environ.get("OUT")
-    plan = FacePlan(
-        corruptions=FIGURE, methods=methods, ranks=TABLE_RANKS, both=True, splits=splits or SPLITS,
-        random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
-    )  # fmt: skip
-    faces = load(name)
-    means = run(faces, plan, out)
-    plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= run(faces, plan, None if out is None else Path(out) / "blocks")
-    for rank in TABLE_RANKS:
-        heads = [f"{kind} {severity or ''} | both" for kind, severity in FIGURE[1:]]
-        print(f"\n| rank {rank} | {FIGURE[0][0]} | {' | '.join(heads)} |\n" + "| --- " * (2 * len(FIGURE)) + "|")
-        for rule in RULES:
-            print(f"| *{rule}* |" + " |" * (2 * len(FIGURE) - 1))
-            for method in ("manhattan", "manhattan-blocks", *methods[1:]):
-                key = (method, rank, rule)
-                cells = [
-                    means.get((*condition, *key, test))
-                    for condition in FIGURE
-                    for test in (plan.tests if condition[1] else ("clean",))
-                ]
-                print(line(method, cells))
-
-
-def rules(name: str = "ORL", splits: int = 0) -> None:
-    """Print what projecting the training images costs, at rank 100 and on clean test images; columns as in `table`."""
-    methods = ("manhattan", "manhattan-plain", "frobenius", "kullback-leibler")
-    plan = FacePlan(
-        corruptions=FIGURE, methods=methods, ranks=(RANK,), rules=PROJECTED, splits=splits or SPLITS,
-        random_state=FIRST, iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
-    )  # fmt: skip
-    out = os.environ.get("OUT")
-    means = run(load(name), plan, out)
-    plan = replace(plan, corruptions=FIGURE[1:2], methods=("manhattan-blocks",))
-    means |= run(load(name), plan, None if out is None else Path(out) / "blocks")
-    for rule in PROJECTED:
-        for method in (methods[0], "manhattan-blocks", *methods[1:]):
-            cells = [means.get((*condition, method, RANK, rule, "clean")) for condition in FIGURE]
-            print(line(f"{rule}, {method}", cells), flush=True)
-
-
-def plain(name: str = "ORL", splits: int = 0) -> None:
-    """Print what the paper's model without a penalty reaches at rank 100; columns as in :func:`table`."""
-    plan = FacePlan(
-        corruptions=FIGURE, methods=("manhattan-plain",), ranks=(RANK,), splits=splits or SPLITS, random_state=FIRST,
-        iterations=ITERATIONS, most_test=5 if name == "YALEB" else None,
-    )  # fmt: skip
-    means = run(load(name), plan)
-    for rule in RULES:
-        print(line(rule, [means[(*condition, "manhattan-plain", RANK, rule, "clean")] for condition in FIGURE]))
-
-
-def clusters(name: str = "ORL", splits: int = 0) -> None:
-    """Cluster all images of 20 people by codes of rank 80."""
-    faces = load(name)
-    models = {
-        "manhattan": NMF(CLUSTER_RANK, nuclear=1.0, max_iter=100, tol=0),
-        "manhattan, blocks missing": NMF(CLUSTER_RANK, nuclear=1.0, max_iter=100, tol=0),
-        "frobenius": NMF(CLUSTER_RANK, loss="frobenius", max_iter=100, tol=0),
-        "kullback-leibler": NMF(CLUSTER_RANK, loss="kullback-leibler", max_iter=100, tol=0),
-    }
-    for condition in FIGURE:
-        scores: dict[str, list[tuple[float, float]]] = {model: [] for model in models}
-        for split in range(FIRST, FIRST + (splits or SPLITS)):
-            found = cluster_people(faces, PEOPLE, condition, models, split, masked=("manhattan, blocks missing",))
-            for model, pair in found.items():
-                scores[model].append(pair)
-        for model, pairs in scores.items():
-            accuracy, information = np.transpose(pairs)
-            print(
-                f"{condition[0]} {condition[1]}, {model}: accuracy {100 * accuracy.mean():.1f} ± "
-                f"{100 * accuracy.std():.1f}, information {information.mean():.3f} ± {information.std():.3f}",
-                flush=True,
-            )
+        for method in methods:
+            lines = [line for line in table if (line["method"], line["test"]) == (method, test)]
+            cells = (f"{line['accuracy']:.1f} ± {line.get('accuracy_deviation', 0):.1f}" for line in lines)
+            print(f"| {method} | {' | '.join(cells)} |")
 
 
 def grouped(name: str = "ORL", splits: int = 0) -> None:
@@ -503,44 +366,8 @@ def cost(repeats: int = 0) -> None:
         print(f"{len(X)} images of {name}: {np.median(spent):.1f} s of the processor", flush=True)
 
 
-def robust_pca(X: NDArray[Any], iterations: int = 100) -> NDArray[Any]:
-    """Return the low-rank part, by the inexact augmented Lagrangian with the parameters of Lin, Chen and Ma (2010)."""
-    weight = 1 / np.sqrt(max(X.shape))
-    norm = np.linalg.norm(X, 2)
-    dual = X / max(norm, np.abs(X).max() / weight)
-    penalty, sparse = 1.25 / norm, np.zeros_like(X)
-    low = X
-    for _ in range(iterations):
-        left, values, right = np.linalg.svd(X - sparse + dual / penalty, full_matrices=False)
-        low = (left * np.maximum(values - 1 / penalty, 0)) @ right
-        rest = X - low + dual / penalty
-        sparse = np.sign(rest) * np.maximum(np.abs(rest) - weight / penalty, 0)
-        dual = dual + penalty * (X - low - sparse)
-        if np.linalg.norm(X - low - sparse) < 1e-5 * np.linalg.norm(X):
-            break
-        penalty = min(penalty * 1.5, 1e7 * 1.25 / norm)
-    return low
-
-
-def rpca(name: str = "ORL", splits: int = 0) -> None:
-    faces, plan = load(name), FaceConditions()
-    for condition in CONDITIONS:
-        found = []
-        for split in range(splits or SPLITS):
-            task = make_split(faces, text_of(condition), split, plan, FIRST)
-            classifier = Nearest().fit(robust_pca(task.train), task.people)
-            found.append(100 * (classifier.distances(task.tests["clean"]).argmin(axis=1) == task.answers).mean())
-        print(f"{condition[0]} {condition[1]}: {np.mean(found):.1f} ± {np.std(found):.1f}")
-
-
 PARTS = {
     "bars": bars,
-    "table1": table1,
-    "figure": figure,
-    "table": table,
-    "rules": rules,
-    "plain": plain,
-    "clusters": clusters,
     "groups": grouped,
     "strangers": strangers,
     "coverage": coverage,
@@ -549,21 +376,14 @@ PARTS = {
     "missing": missing,
     "large": large,
     "cost": cost,
-    "rpca": rpca,
 }
 QUICK = {
     "SPLITS": 1,
     "DRAWS": 1,
     "CONDITIONS": CONDITIONS[6:8],
     "STRANGERS": STRANGERS[1:2],
-    "TABLE1": TABLE1[:2],
-    "FIGURE": FIGURE[:2],
-    "RANKS": (3,),
-    "TABLE_RANKS": (3,),
     "RANK": 3,
-    "CLUSTER_RANK": 3,
     "PEOPLE": 2,
-    "ITERATIONS": 5,
     "MISSING": CONDITIONS[1:2],
     "LARGE": 60,
     "COSTS": (("ORL", 3, 4),),

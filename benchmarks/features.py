@@ -19,7 +19,7 @@ from skimage.feature import hog, local_binary_pattern
 from sklearn.metrics import pairwise_distances
 from sklearn.svm import LinearSVC
 
-from visionnmf.datasets.local import Corel, load_corel
+from visionnmf.apps.reproduce.data import Corel, load_corel
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
 from visionnmf.features.extractor import PreparedImage
 from visionnmf.features.interest_points import STEP, dense_grid

@@ -1,12 +1,12 @@
 """Masquerade scoring on the SEA data: the paper's model, baselines and ours; poisoned training sets; speed.
 
     python benchmarks/masquerade.py          everything (about ten minutes)
-    python benchmarks/masquerade.py table    one part: table, residual, streams, poison or speed
+    python benchmarks/masquerade.py table    one part: table, poison or speed
 
 Protocol (Schonlau et al. 2001): 50 users, 50 sessions of 100 commands each to train, 100 to test, 231 of all test
 sessions another person's. ROC pooled over users; cost = missing % + 6 x false-alarm % (Maxion and Townsend). Everything
-that was chosen was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone (part
-`streams`). The data lie where `visionnmf.datasets.local.data_folder` says; the HMM needs hmmlearn.
+that was chosen was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone.
+The HMM needs hmmlearn.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Hashable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +22,10 @@ from _main import main
 
 from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
-from visionnmf.apps.masquerade.factor_profile import FactorProfile
-from visionnmf.apps.masquerade.profile import CountedSession, Profile
 from visionnmf.apps.reproduce.masquerade import SEA_METHODS, TRAINING, load_sea, score_user, sea_scores
 from visionnmf.exceptions import ParameterError
 
 COMMANDS = 100  # of a session
-RESIDUAL_WEIGHTS = (0.0, 0.1, 0.2, 0.4)
 DRAWS = 5  # of the foreign sessions
 LOG_LINES = 20_000  # of each of the 50 users
 GROUPS = (("1-25", 0, 25), ("26-50", 25, 50), ("all", 0, 50))
@@ -76,98 +71,6 @@ def table() -> None:
                 continue
             seconds = time.perf_counter() - start
             row(name + (", with update" if update else ""), scores, thresholds, labels, seconds)
-
-
-@dataclass
-class ResidualProfile(FactorProfile):
-    """Counts whose cost has the share `weight` of the cost of Mex-Perera's factorisation."""
-
-    method: str = "mex-perera"
-    weight: float = 0.2
-
-    def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return those of the counts."""
-        return Profile.probabilities(self, session, own)
-
-    def cost(self, session: CountedSession, own: float = 0.0) -> tuple[float, dict[Hashable, float]]:
-        """Return the mean of both costs, by their weights, and the parts of the first."""
-        counts, parts = Profile.cost(self, session, own)
-        return (1 - self.weight) * counts + self.weight * super().cost(session, own)[0], parts
-
-
-class ResidualScorer(SessionScorer):
-    """The default scorer with such a profile."""
-
-    weight = 0.0
-
-    def new_profile(self) -> Profile:
-        """Return an empty profile."""
-        return ResidualProfile(weight=self.weight) if self.weight else Profile()
-
-
-def residual() -> None:
-    """Choose the weight of an NMF residual in the default score on training sessions, and report it on the others."""
-    sessions, labels, _ = load_sea(COMMANDS)
-    print(
-        "\n## A residual of NMF in the default score\n\nThe first 25 or 34 training sessions train, the others test\n"
-    )
-    print("| weight | AUC, 25 | least cost | AUC, 34 | least cost |\n|---|---|---|---|---|")
-    for weight in RESIDUAL_WEIGHTS:
-        ResidualScorer.weight, cells = weight, []
-        for n in (25, 34):
-            rng = np.random.default_rng(n)
-            scores, truth = [], []
-            for u, own in enumerate(sessions):
-                others = rng.choice([v for v in range(50) if v != u], 50)
-                foreign = [sessions[v][25 + rng.integers(25)] for v in others]
-                model = ResidualScorer().fit(own[:n])
-                scores.append(model.anomaly_score([*own[n:TRAINING], *foreign]) - model.threshold_)
-                truth.append(np.arange(TRAINING - n + 50) >= TRAINING - n)
-            auc, _, cost = roc_summary(np.concatenate(scores), np.concatenate(truth))
-            cells += [f"{auc:.4f}", f"{cost:.1f}"]
-        print(f"| {weight} | {' | '.join(cells)} |")
-    print("\n" + HEADER)
-    for weight in (0.0, 0.2):
-        ResidualScorer.weight = weight
-        for update in (False, True):
-            start = time.perf_counter()
-            scores, thresholds = sea_scores(ResidualScorer, sessions, update)
-            name = f"weight {weight}" + (", with update" if update else "")
-            row(name, scores, thresholds, labels, time.perf_counter() - start)
-
-
-def streams() -> None:
-    """Score what the constants were also chosen on: users 1 to 25, each in time, backwards and late, with intruders."""
-    sessions, labels, _ = load_sea(COMMANDS)
-    rng = np.random.default_rng(0)
-    clean = [[s for b, s in enumerate(sessions[u]) if b < TRAINING or not labels[u, b - TRAINING]] for u in range(25)]
-    found: dict[bool, list[np.ndarray]] = {False: [], True: []}
-    truth: list[np.ndarray] = []
-    for user in range(25):
-        for own in (clean[user], clean[user][::-1], clean[user][45:]):
-            stream, y, rest = own[:TRAINING], [], own[TRAINING:]
-            while rest and len(y) < 100:
-                intruding = rng.random() < (0.8 if y and y[-1] else 0.02)
-                if intruding:
-                    if y[-1:] != [True]:
-                        other = clean[rng.choice([v for v in range(25) if v != user])]
-                        position = int(rng.integers(len(other) - 30))
-                    stream = [*stream, other[position % len(other)]]
-                    position += 1
-                else:
-                    stream, rest = [*stream, rest[0]], rest[1:]
-                y.append(intruding)
-            truth.append(np.array(y))
-            for update in found:
-                scores, threshold = score_user(SessionScorer, stream, update)
-                found[update].append(scores - threshold)
-    print("\n## Streams made of the clean sessions of users 1 to 25\n")
-    print("| method | AUC | missing % at 1 / 5 / 10 % false alarms | least cost |\n|---|---|---|---|")
-    y = np.concatenate(truth)
-    for update, parts in found.items():
-        auc, missing, cost = roc_summary(np.concatenate(parts), y)
-        name = "SessionScorer" + (", with update" if update else "")
-        print(f"| {name} | {auc:.3f} | {missing[1]:.0f} / {missing[5]:.1f} / {missing[10]:.1f} | {cost:.1f} |")
 
 
 def poison() -> None:
@@ -240,13 +143,12 @@ def speed() -> None:
     print(f"peak memory of the process: {peak_memory_mb():.0f} MB")
 
 
-PARTS = {"table": table, "residual": residual, "streams": streams, "poison": poison, "speed": speed}
+PARTS = {"table": table, "poison": poison, "speed": speed}
 QUICK = {
     "COMMANDS": 5,
     "DRAWS": 1,
     "LOG_LINES": 400,
     "METHODS": {name: SEA_METHODS[name] for name in ("naive Bayes, one class",)},
-    "RESIDUAL_WEIGHTS": (0.0,),
 }
 
 

@@ -25,8 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import NMF, Penalty, select_loss, select_rank
+from visionnmf.apps.reproduce.data import load_face_set
 from visionnmf.datasets import corrupt
-from visionnmf.datasets.local import load_face_set
 from visionnmf.engine import projective, symmetric
 from visionnmf.engine.starts import nndsvdar, spread_symmetric
 from visionnmf.exceptions import UnreadableError

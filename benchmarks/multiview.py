@@ -2,26 +2,22 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-bar (paired differences from peers, on more sets), times (of fits), noise (a view that is nothing else), words
-(Corel5k), planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3
---ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number of processes. Results of sets, robust,
-missing and bar are kept in OUT and an interrupted run goes on.
+bar (paired differences from peers, on more sets), words (Corel5k), planted (shared and private parts) or speed. ``sets
+msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number of processes.
+Results of sets, robust, missing and bar are kept in OUT and an interrupted run goes on.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from _main import data_file, main
-from _multiview_bar import print_bar, print_missing_times, print_times
-from _view_sets import MADE, PUBLISHED, view_set
-from numpy.typing import NDArray
+from _multiview_bar import print_bar
+from _view_sets import MADE, PUBLISHED
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
@@ -34,14 +30,11 @@ from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
 from visionnmf.apps.evaluate.multiview import learnable, split_samples, study_of
 from visionnmf.apps.evaluate.view_methods import METHODS as COMPARED
-from visionnmf.apps.multiview.classification import fit_classifier
 from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.reproduce.multiview_words import load_words, score_words
 from visionnmf.datasets import make_views
 from visionnmf.metrics import clustering_accuracy
-
-Array = NDArray[Any]
 
 SETS = PUBLISHED
 BAR_RANK = 60
@@ -65,9 +58,6 @@ WORD_METHODS = (
 WORD_RANKS = (50, 100, 200)
 SIZES = ((50_000, 500),)  # samples, features of each of six views
 SPEED_RANK = 60
-NOISE_RANK = 20
-NOISE_WIDTHS = (60, 600)  # features
-MOST_TRAINED = 800  # samples of `noise`
 QUICK = {
     "RANKS": (4,),
     "SPLITS": 1,
@@ -79,9 +69,6 @@ QUICK = {
     "SIZES": ((200, 10),),
     "SPEED_RANK": 4,
     "BAR_RANK": 4,
-    "NOISE_RANK": 4,
-    "NOISE_WIDTHS": (5,),
-    "MOST_TRAINED": 60,
     "SETS": ("3sources",),
     "METHODS": ("multiview", "joint"),
     "ROBUST": ("multiview", "pca"),
@@ -186,66 +173,6 @@ def bar(names: str | None = None, *, splits: int | None = None, method: str = "m
     print_bar(chosen, BAR_RANK, int(splits or SPLITS), os.environ.get("OUT"), jobs, method)
 
 
-def times(names: str | None = None) -> None:
-    """Processor seconds of fits beside joint NMF, and of fits to samples of which 30 % of the views are missing."""
-    chosen = (*SETS, *MADE) if names is None else tuple(names.split(","))
-    print_times(chosen, BAR_RANK)
-    print_missing_times(chosen[:1] if names else ("msrcv1",), (None, BAR_RANK, 20))
-
-
-def noise(names: str | None = None, *, splits: int | None = None) -> None:
-    """Accuracy if another view of the samples is uniform noise, with the weight 1 and with the default."""
-    print("| set | loss | features of noise | clean | weight 1 | default | cost, ± its error | found | splits |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, loss, width in itertools.product(_some(names), ("frobenius", "manhattan"), NOISE_WIDTHS):
-        scores, found = [], 0
-        for seed in range(int(splits or SPLITS)):
-            rng = np.random.default_rng(seed)
-            before, after, y, truth = _halves(name, seed)
-            model = MultiviewNMF(NOISE_RANK, loss=loss, max_iter=200, random_state=seed)
-            clean = _accuracy(model, before, after, y, truth)
-            before, after = (
-                {**half, "noise": rng.random((len(next(iter(half.values()))), width))} for half in (before, after)
-            )
-            equal = clone(model).set_params(view_weight=[1] * len(before))
-            scores.append((clean, _accuracy(equal, before, after, y, truth), _accuracy(model, before, after, y, truth)))
-            found += int(model.view_weights_[-1] < 1)
-        means = " | ".join(f"{score:.1f}" for score in np.mean(scores, axis=0))
-        cost = np.array([clean - default for clean, _, default in scores])
-        error = cost.std(ddof=1) / np.sqrt(len(cost)) if len(cost) > 1 else float("nan")
-        print(
-            f"| {name} | {loss} | {width} | {means} | {cost.mean():.1f} ± {error:.1f} | {found} | {len(scores)} |",
-            flush=True,
-        )
-
-
-def _accuracy(model: MultiviewNMF, before: dict[str, Array], after: dict[str, Array], y: Array, truth: Array) -> float:
-    """Return the accuracy of a classifier of codes, in %, on samples that neither it nor the model has seen."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(before)
-        H = model.components_
-        classifier, _ = fit_classifier(model.transform(before), y, H @ H.T)
-        return 100 * float(classifier.score(model.transform(after), truth))
-
-
-def _some(names: str | None) -> tuple[str, ...]:
-    """Return the names of the sets that were asked for; all of them by default."""
-    return (*SETS, "digits") if names is None else tuple(names.split(","))
-
-
-def _halves(name: str, seed: int) -> tuple[dict[str, Array], dict[str, Array], Array, Array]:
-    """Return the prepared views of training and test samples of a set that have all views, and their labels."""
-    views, labels = view_set(name)
-    views = {view: np.asarray(X, float) for view, X in views.items()}
-    train, test = split_samples(labels, 0.5, seed)
-    there = ~np.any([np.isnan(X).any(axis=1) for X in views.values()], axis=0)
-    train, test = np.random.default_rng(seed).permutation(train[there[train]])[:MOST_TRAINED], test[there[test]]
-    before, after = ({view: X[rows] for view, X in views.items()} for rows in (train, test))
-    preparation = Preparation().fit(before)
-    return preparation.transform(before), preparation.transform(after), labels[train], labels[test]
-
-
 def words() -> None:
     """Mean average precision of the words of Corel5k, and the sparseness of the components in each view."""
     task = load_words(MOST)
@@ -306,8 +233,6 @@ if __name__ == "__main__":
             "robust": robust,
             "missing": missing,
             "bar": bar,
-            "times": times,
-            "noise": noise,
             "words": words,
             "planted": planted,
             "speed": speed,

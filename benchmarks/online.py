@@ -1,10 +1,8 @@
-"""Online learning: against peers, against a batch fit, under contamination, and the experiments of the OR-NMF paper.
+"""Online learning against peers, and under contamination. For memory see streams.py, for the papers `reproduce`.
 
-``python benchmarks/online.py`` runs everything (about half an hour), ``python benchmarks/online.py mnist`` one part:
-mnist (seconds to an error, with scikit-learn and spams), equal (the default and MiniBatchNMF at equal seconds),
-robust (samples a second), contaminated (salt, pepper and drift), batch (three passes
-against NMF), paper SET (figures 2 to 9), recognition (figures 10 and 11). One thread; process CPU seconds. For memory
-see streams.py.
+``python benchmarks/online.py`` runs everything, ``python benchmarks/online.py mnist`` one part: mnist (seconds to an
+error, with scikit-learn and spams), equal (the default and MiniBatchNMF at equal seconds), contaminated (salt, pepper
+and drift). One thread; process CPU seconds.
 """
 
 from __future__ import annotations
@@ -23,17 +21,7 @@ from sklearn.decomposition import MiniBatchNMF
 from threadpoolctl import threadpool_limits
 
 from visionnmf import NMF, OnlineNMF
-from visionnmf.apps.reproduce.online_nmf import (
-    CHUNKS,
-    ITAKURA,
-    SINGLE,
-    Setting,
-    objective_tracks,
-    paper_set,
-    positive,
-    recognition_accuracies,
-)
-from visionnmf.datasets.local import load_face_set
+from visionnmf.apps.reproduce.data import load_face_set
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS
 from visionnmf.engine.problem import Problem
@@ -46,15 +34,6 @@ Curve = list[tuple[float, float]]  # CPU seconds so far, error
 N_TRAIN, N_TEST = 60000, 10000
 RANK = 49
 PASSES = 8
-ROBUST_SAMPLES = 20000
-HYPERSPY = 30.0  # samples a second of hyperspy's ORNMF on this problem and machine
-STARTS = 10
-SAMPLES = 500  # of the paper's sets
-RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
-PEOPLE = ("orl_32x32", "umist_28x23")  # sets with identities; those of CBCL's 2429 faces are not at hand
-EACH = (3, 5, 7)  # training images a person
-FACE_RANKS = (20, 60)
-SPLITS = 10
 SECONDS = 4.0  # of a run of MiniBatchNMF or of ours
 SEEDS = range(3)
 CHUNK = 1024  # samples, as fit_stream passes them
@@ -280,25 +259,6 @@ def salted(X: Array, share: float, rng: np.random.Generator, *, pepper: bool = F
     return np.where(drawn < share / 2, np.float32(0), result) if pepper else result
 
 
-def robust() -> None:
-    """Measure samples a second of the robust method on MNIST with salt."""
-    X, T = digits()
-    rng = np.random.default_rng(2)
-    X, seen = salted(X[:ROBUST_SAMPLES], 0.1, rng), salted(T, 0.1, rng)
-    print(f"\n## MNIST, 10 % salt, {len(X)} samples, r = {RANK}\n")
-    print("| method | CPU s | samples a second | clean test error, codes of clean, of salted images |")
-    print("| --- | --- | --- | --- |")
-    for method in ("manhattan", "surrogate"):
-        model = OnlineNMF(RANK, method=method, random_state=0).partial_fit(X[:256])  # compiles, and starts
-        begin = time.process_time()
-        model.partial_fit(X[256:])
-        seconds = time.process_time() - begin
-        loss = METHODS[method].losses[0]
-        errors = f"{error(model.components_, T):.3f}, {error(model.components_, T, seen, loss):.3f}"
-        print(f"| **ours**, `{method}` | {seconds:.2f} | {(len(X) - 256) / seconds:.0f} | {errors} |", flush=True)
-    print(f"| hyperspy ORNMF, measured before | | {HYPERSPY:.0f} | |")
-
-
 def contaminated(rank: int = 0) -> None:
     """Salt, pepper and a drifting grey level: the clean held-out samples, at the level of the end; MNIST of a rank."""
     X, T = digits()
@@ -336,97 +296,16 @@ def _contaminated(X: Array, T: Array, r: int, level: Any, rng: np.random.Generat
     return cells
 
 
-# --- against a batch fit --------------------------------------------------------------------------------------
-
-
-def batch() -> None:
-    """Held-out loss after three passes, against the batch solver's."""
-    X, T = digits()
-    faces = load_face_set("cbcl_19x19").images
-    faces = faces.reshape(len(faces), -1).astype(np.float32) / 255
-    faces = faces[np.random.default_rng(4).permutation(len(faces))]
-    print("\n## Held-out loss after three passes over that of the batch solver's 300 iterations\n")
-    print("| data | r | batch NMF: loss (CPU s) | OnlineNMF `surrogate`: loss (CPU s) | ratio |")
-    print("| --- | --- | --- | --- | --- |")
-    for name, train, test, r in (("MNIST", X, T, RANK), ("CBCL faces", faces[:2000], faces[2000:], 20)):
-        losses, seconds = [], []
-        for model in (
-            NMF(r, loss="frobenius", max_iter=300, tol=0, random_state=0),
-            OnlineNMF(r, method="surrogate", max_iter=3, random_state=0),
-        ):
-            begin = time.process_time()
-            model.fit(train)
-            seconds.append(time.process_time() - begin)
-            losses.append(error(model.components_, test) ** 2)
-        cells = [f"{loss:.5f} ({second:.1f})" for loss, second in zip(losses, seconds, strict=True)]
-        print(f"| {name} | {r} | {cells[0]} | {cells[1]} | {losses[1] / losses[0]:.4f} |", flush=True)
-
-
-# --- the experiments of Guan et al. 2012, section V A -----------------------------------------------------------------
-
-
-def paper(*sets: str, rank: int = 0, starts: int = 0) -> None:
-    """Objective against samples and seconds: mean of the starts, two epochs (figures 2 to 9); of one rank if told."""
-    for name in sets or RANKS:
-        X = paper_set(name, SAMPLES)
-        for r in (rank,) if rank else RANKS[name]:
-            for settings in (CHUNKS, SINGLE):
-                _table(name, X, r, settings, "frobenius", starts or STARTS)
-            if name != "sparse":
-                _table(name, positive(X), r, ITAKURA, "itakura-saito", starts or STARTS)
-
-
-def _table(name: str, X: Array, r: int, settings: tuple[Setting, ...], loss: str, n_starts: int) -> None:
-    marks = [len(X) // 10, len(X) // 2, len(X), 2 * len(X)]
-    print(f"\n## {name} {X.shape[0]} x {X.shape[1]}, r = {r}, {loss}: mean loss of all samples, {n_starts} starts\n")
-    print(f"| method | {' | '.join(f'{mark} samples' for mark in marks)} | CPU s | lowest of a start |")
-    print("| --- " * (len(marks) + 3) + "|")
-    tracks = objective_tracks(X, r, settings, loss, n_starts, marks)
-    ends = np.array([runs.losses[:, -1] for runs in tracks.values()])
-    lowest = np.bincount(ends.argmin(axis=0), minlength=len(settings))
-    for (method, runs), wins in zip(tracks.items(), lowest, strict=True):
-        means, spread = runs.losses.mean(axis=0), runs.losses.std(axis=0)
-        cells = [f"{mean:.4g} ± {deviation:.1g}" for mean, deviation in zip(means, spread, strict=True)]
-        print(f"| {method} | {' | '.join(cells)} | {runs.seconds[:, -1].mean():.2f} | {wins} |", flush=True)
-
-
-def recognition(splits: int = 0) -> None:
-    """Accuracy of the nearest neighbour among the codes ``H^+ x`` (figures 10 and 11): mean and deviation of splits."""
-    for name in PEOPLE:
-        people = load_face_set(name)
-        for each in EACH:
-            n = splits or SPLITS
-            print(f"\n## {name}, {each} images a person, {n} splits: accuracy of the others, %\n")
-            found = recognition_accuracies(people, each, FACE_RANKS, n)
-            print(f"| r | {' | '.join(found)} |")
-            print("| --- " * (len(found) + 1) + "|")
-            for i, r in enumerate(FACE_RANKS):
-                cells = [f"{values[i].mean():.1f} ± {values[i].std():.1f}" for values in found.values()]
-                print(f"| {r} | {' | '.join(cells)} |", flush=True)
-
-
 PARTS = {
     "mnist": mnist,
     "equal": equal,
-    "robust": robust,
     "contaminated": contaminated,
-    "batch": batch,
-    "paper": paper,
-    "recognition": recognition,
 }
 QUICK = {
     "N_TRAIN": 512,
     "N_TEST": 64,
     "RANK": 6,
     "PASSES": 2,
-    "ROBUST_SAMPLES": 512,
-    "STARTS": 1,
-    "SAMPLES": 20,
-    "RANKS": {"CBCL": (4,), "ORL": (4,), "sparse": (4,)},
-    "PEOPLE": ("orl_32x32",),
-    "EACH": (1,),
-    "FACE_RANKS": (3,),
-    "SPLITS": 1,
     "SECONDS": 0.1,
     "SEEDS": range(1),
     "CHUNK": 64,

@@ -2,7 +2,7 @@
 
     python benchmarks/segmentation.py                 all parts (a quarter of an hour)
     python benchmarks/segmentation.py corrupted       one part: defaults, boundaries, corrupted, small, superpixels,
-                                                      wrong, seconds, paper (MahNMF on 20 photographs)
+                                                      wrong, seconds
 
 ``visionnmf evaluate segment`` scores the other methods at their best scales. The borders and the scale
 of `segment` were learnt on training photographs (``segmentation_train.py``); the other methods have the scale that is
@@ -28,7 +28,8 @@ from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import SymmetricNMF
-from visionnmf.apps.segmentation import paper_segments, segment, segmenter
+from visionnmf.apps.reproduce.data import Photograph, load_photographs
+from visionnmf.apps.segmentation import segment, segmenter
 from visionnmf.apps.segmentation.scores import (
     contingency_table,
     count_matches,
@@ -38,7 +39,6 @@ from visionnmf.apps.segmentation.scores import (
     score_segmentation,
 )
 from visionnmf.apps.segmentation.soft_parts import tree_connection
-from visionnmf.datasets.local import SegmentedImage, load_bsds
 
 N_IMAGES = 60
 SEGMENTS = 5
@@ -52,12 +52,11 @@ SUPERPIXELS = (300, 1000)
 LOSSES = ("manhattan", "frobenius")
 WRONG = (0.0, 0.1, 0.3, 0.5)  # shares of the entries of an affinity of NODES groups of regions
 NODES = 150
-N_PAPER = 20
 OTHERS = 20  # numbers of segments asked of one tree
 
 
-def photographs() -> Iterator[SegmentedImage]:
-    return islice(load_bsds(), N_IMAGES)
+def photographs() -> Iterator[Photograph]:
+    return islice(load_photographs(), N_IMAGES)
 
 
 def normalised_cuts(image: Image) -> Any:
@@ -220,21 +219,6 @@ def seconds() -> None:
     print(f"| segment / Felzenszwalb | {np.median(ratios):.2f} | {ratios.max():.2f} |")
 
 
-def paper() -> None:
-    """Print covering and seconds of the MahNMF paper's method and its baselines, five segments, and of the tree."""
-    ways: dict[str, Callable[[Image], Any]] = {
-        method: partial(paper_segments, n_segments=SEGMENTS, method=method)
-        for method in ("manhattan", "ncut", "spectral")
-    }
-    ways["tree"] = lambda image: segment(image, SEGMENTS).labels
-    print("\n| method | covering | s |\n| --- | --- | --- |")
-    for name, find in ways.items():
-        found, begin = [], time.process_time()
-        for photograph in islice(photographs(), N_PAPER):
-            found.append(covering(find(photograph.image), photograph.segmentations))
-        print(f"| {name} | {mean(found)} | {(time.process_time() - begin) / len(found):.2f} |", flush=True)
-
-
 PARTS = {
     "defaults": defaults,
     "boundaries": boundaries,
@@ -243,7 +227,6 @@ PARTS = {
     "superpixels": superpixels,
     "wrong": wrong,
     "seconds": seconds,
-    "paper": paper,
 }
 QUICK = {
     "N_IMAGES": 2,

@@ -22,12 +22,12 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
+from visionnmf.apps.reproduce.data import load_photographs
 from visionnmf.apps.segmentation.cues import filter_responses, find_cues
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.kernels import FEATURES, BorderTrees
 from visionnmf.apps.segmentation.regions import FILE, BorderModel, Partition, find_regions, measure, merge_regions
 from visionnmf.apps.segmentation.scores import score_tables
-from visionnmf.datasets.local import load_bsds
 from visionnmf.features import reduce_image
 
 N_TEXTONS = 32
@@ -173,7 +173,7 @@ def main() -> None:
     options = parser.parse_args()
     print(machine())
     with threadpool_limits(1, user_api="blas"):
-        training = list(load_bsds("train"))
+        training = list(load_photographs("bsds_train"))
         textons = learn_textons([photograph.image for photograph in training])
         photographs = [look_at(p.image, p.segmentations, textons) for p in training]
         n_regions = np.mean([len(photograph.partition.regions) for photograph in photographs])

@@ -15,10 +15,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
-from visionnmf.datasets import local
+from visionnmf.apps.reproduce.data import data_folder
 from visionnmf.io import output_file
 
-DATA = local.data_folder()
+DATA = data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
 SHAPE = (16, 16)  # of made faces
 COMMANDS = [f"c{i}" for i in range(60)]

@@ -138,3 +138,9 @@ def omf_update(H, A, B):
         if A[j, j] > 0:
             H[j] = on_simplex(H[j] - (A[j] @ H - B[j]) / A[j, j])
     return H
+
+
+def diagonal_update(H, A, B):
+    """OMF-DA (section IV.F)."""
+    steps = [(A[j] @ H - B[j]) / A[j, j] if A[j, j] > 0 else 0 for j in range(len(H))]
+    return np.array([on_simplex(row - step) for row, step in zip(H, steps, strict=True)])

@@ -34,7 +34,6 @@ from visionnmf._checks import (
 )
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
-from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
@@ -168,11 +167,6 @@ FITS = {
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     OnlineBackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     SessionScorer: (SESSIONS,),
-    MexPereraNMF: (SESSIONS,),
-    WangNMF: (SESSIONS,),
-    EigenCooccurrence: (SESSIONS,),
-    HiddenMarkov: (SESSIONS,),
-    NaiveBayes: (SESSIONS,),
 }
 IMAGES = [np.zeros((8, 8), np.uint8)]
 FITS |= dict.fromkeys([FeatureExtraction, *(type(make_extractor(kind)) for kind in KINDS)], (IMAGES,))

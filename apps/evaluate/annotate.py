@@ -8,10 +8,9 @@ and count as missed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,45 +94,29 @@ def score_method(truth: Array, given: Mapping[str, tuple[Array, Array]], method:
     ]
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """Scores of annotated images.
 
-    Attributes
-    ----------
-    accuracy, recall, normalized : float
-        ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan et al. (2012, section V.C), as
-        means over images; r and w are the numbers of right and wrong words of an image with n words, and N is the size
-        of the vocabulary.
-    word_precision, word_recall : float
-        Means over the words that some image has. A word that was never given has precision 0.
-    f1 : float
-        Harmonic mean of the two.
-    n_plus : int
-        Number of words that were given rightly at least once.
-    mean_average_precision : float
-        Mean over the same words of the average precision of the images ranked by the word's score; NaN without scores.
-    n_words : int
-        Number of words that some image has.
+    The first three are means over images: ``AC = r / (r + w)``, ``RC = r / n`` and ``NS = r / n - w / (N - n)`` of Guan
+    et al. (2012, section V.C), with the numbers r and w of right and wrong words of an image with n words, and the size
+    N of the vocabulary. The others are about the words that some image has.
     """
 
     accuracy: float
     recall: float
     normalized: float
-    word_precision: float
+    word_precision: float  # mean over the words; a word that was never given has precision 0
     word_recall: float
-    f1: float
-    n_plus: int
-    mean_average_precision: float
+    f1: float  # harmonic mean of the two
+    n_plus: int  # number of words that were given rightly at least once
+    mean_average_precision: float  # of the images ranked by the word's score; NaN without scores
     n_words: int
 
 
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
     """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words).
 
-    Returns means over the images, then over the words that some image has: precision, recall, F1, how many words were
-    right at least once, average precision of `scores`, and the number of these words. Images without a word count in
-    precisions only.
+    Images without a word count in precisions only.
     """
     hits = truth & given
     labelled = truth.any(axis=1)  # images with words

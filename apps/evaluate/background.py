@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
-from visionnmf.datasets.local import MASKED_VIDEOS, load_video_with_masks
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import output_folder, read_image, takes_files, to_grey8, write_image
 from visionnmf.io.inputs import read_text
@@ -34,27 +33,22 @@ Picture = NDArray[np.float64]  # grey, (height, width)
 BASELINES = ("median", "mog2", "knn")  # compared with every other method
 COUNTS = ("tp", "fp", "fn", "tn")
 CDNET_METRICS = ("recall", "specificity", "fpr", "fnr", "pwc", "precision", "f_measure")
-BACKGROUND_ERRORS = ("age", "peps", "pceps", "psnr", "ms_ssim")
+BACKGROUND_ERRORS = ("age", "peps", "pceps", "psnr")
 COSTS = ("seconds_a_frame", "frames_per_second", "peak_mib")
 COLUMNS = (*("clip", "category", "method", "frames", "masks"), *(*COUNTS, *CDNET_METRICS, *BACKGROUND_ERRORS, *COSTS))
 
 FOREGROUND, LAST_BACKGROUND = 255, 50  # values of true masks; 50 is shadow, 85 and 170 are not scored
 ERROR_PIXEL = 20  # grey levels
-# MS-SSIM (Wang, Simoncelli & Bovik 2003): the weights of the five scales, the Gaussian window, and two constants
-WEIGHTS = np.array([0.0448, 0.2856, 0.3001, 0.2363, 0.1333])
-WINDOW, WINDOW_SIGMA = 11, 1.5
-C1, C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
 def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks: bool = False) -> Study:
     """Return the comparison of methods on clips with true masks.
 
-    Clips are folders with `input` and `groundtruth` as changedetection.net has them, folders of such, or names of
-    :data:`visionnmf.datasets.local.MASKED_VIDEOS`. The baselines "median", "mog2" and "knn" are always compared. With
-    `masks` those of all frames are written to ``METHOD/CATEGORY/CLIP/bin000001.png`` in the folder for results, as the
-    tools of CDnet expect them. Several processes disturb each other's frames per second. Raises UnreadableError if
-    there is no clip with true masks.
+    Clips are folders with `input` and `groundtruth` as changedetection.net has them, or folders of such. The baselines
+    "median", "mog2" and "knn" are always compared. With `masks` those of all frames are written to
+    ``METHOD/CATEGORY/CLIP/bin000001.png`` in the folder for results, as the tools of CDnet expect them. Several
+    processes disturb each other's frames per second. Raises UnreadableError if there is no clip with true masks.
     """
     if masks and comparison.out is None:
         raise ParameterError("out must be given with masks; got None")
@@ -85,7 +79,6 @@ def score_file(source: str, method: str, out: str | None) -> Rows:
 
 def _lines(rows: Rows) -> Rows:
     """Return the means of each method over clips; ``f_of_categories`` is that over the means of categories."""
-    # This is CDnet's mean.
     ordered = sorted(rows, key=lambda row: [*dict.fromkeys(one["method"] for one in rows)].index(row["method"]))
     lines = averages(ordered, ("method",), ("f_measure", *(*CDNET_METRICS[:-1], *BACKGROUND_ERRORS, *COSTS)))
     of_each = averages(ordered, ("method", "category"), ["f_measure"])
@@ -146,7 +139,6 @@ class _TimeNotCounted:
 
     def __enter__(self) -> None:
         """Begin a stretch of time that is not counted as the method's, such as reading a frame."""
-        # times in seconds, of this thread's processor and on the clock
         self._start, self._began = time.thread_time(), time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
@@ -192,7 +184,6 @@ class Confusion:
 
     def add(self, mask: FrameArray, truth: FrameArray) -> None:
         """Count a frame: 255 is foreground; in `truth` 0 and 50 (shadow) are background, others nothing."""
-        # `mask` and `truth` are (height, width). Values of `truth` between 50 and 255 mark what is not scored.
         found = mask == FOREGROUND
         foreground = truth == FOREGROUND
         background = truth <= LAST_BACKGROUND
@@ -204,7 +195,6 @@ class Confusion:
 
     def metrics(self) -> dict[str, float | None]:
         """Return the seven metrics of CDnet by name, None where there is nothing to divide by."""
-        # ``pwc`` is the percentage of wrong classifications, and ``f_measure`` needs true foreground.
         tp, fp, fn, tn = self.tp, self.fp, self.fn, self.tn
         return {
             "recall": _ratio(tp, tp + fn),
@@ -226,9 +216,7 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
     """Return the errors of a background by name, as scenebackgroundmodeling.net defines them on grey pictures.
 
     ``age`` is the mean absolute difference in grey levels; ``peps`` the share of pixels that differ by more than 20,
-    and ``pceps`` that of those whose four neighbours do too; ``psnr`` is in decibels, None for equal pictures;
-    ``ms_ssim``, the multi-scale structural similarity, is None for pictures with a side under 176 pixels, which do not
-    have its five scales.
+    and ``pceps`` that of those whose four neighbours do too; ``psnr`` is in decibels, None for equal pictures.
     """
     found, true = _grey(background), _grey(truth)
     difference = np.abs(found - true)
@@ -241,7 +229,6 @@ def background_errors(background: FrameArray, truth: FrameArray) -> dict[str, fl
         "peps": float(wrong.mean()),
         "pceps": float(clustered.mean()),
         "psnr": None if square == 0 else 10 * math.log10(255**2 / square),
-        "ms_ssim": _ms_ssim(found, true),
     }
 
 
@@ -249,49 +236,6 @@ def _grey(picture: FrameArray) -> Picture:
     """Return a grey or RGB picture as grey levels (height, width), 0 to 255."""
     grey = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
     return grey.astype(np.float64)
-
-
-def _ms_ssim(a: Picture, b: Picture) -> float | None:
-    """Return the MS-SSIM (Wang, Simoncelli and Bovik 2003) of two grey pictures, or None if they are too small.
-
-    It is the product over five scales of powers `WEIGHTS` of the similarity without luminance, which counts at the
-    coarsest scale only.
-    """
-    # The window must fit into the smallest of the five scales.
-    if min(a.shape) < WINDOW * 2 ** (len(WEIGHTS) - 1):
-        return None
-    parts = []
-    for scale in range(len(WEIGHTS)):
-        if scale:
-            a, b = _halved(a), _halved(b)
-        similarity, contrast = _ssim(a, b)
-        parts.append(similarity if scale == len(WEIGHTS) - 1 else contrast)
-    return float(np.prod(np.maximum(parts, 0) ** WEIGHTS))
-
-
-def _halved(a: Picture) -> Picture:
-    """Return a picture of half the size: each value is the mean of two by two pixels."""
-    # REFLECT repeats the last row and column where their number is odd.
-    means = cv2.blur(a, (2, 2), anchor=(0, 0), borderType=cv2.BORDER_REFLECT)  # of a pixel, and those right and below
-    return np.asarray(means, np.float64)[::2, ::2]
-
-
-def _ssim(a: Picture, b: Picture) -> tuple[float, float]:
-    """Return the mean structural similarity, and that of its part without luminance, in Gaussian windows."""
-    # The similarity of means (luminance) is multiplied by that of contrast and structure. `C1` and `C2` keep both
-    # quotients finite where a picture is black or even.
-
-    def window(x: Picture) -> Picture:
-        """Return the weighted means of the windows that lie wholly inside the picture."""
-        edge = WINDOW // 2
-        return np.asarray(cv2.GaussianBlur(x, (WINDOW, WINDOW), WINDOW_SIGMA), np.float64)[edge:-edge, edge:-edge]
-
-    mean_a, mean_b = window(a), window(b)
-    var_a, var_b = window(a * a) - mean_a**2, window(b * b) - mean_b**2
-    together = window(a * b) - mean_a * mean_b
-    contrast = (2 * together + C2) / (var_a + var_b + C2)
-    luminance = (2 * mean_a * mean_b + C1) / (mean_a**2 + mean_b**2 + C1)
-    return float((luminance * contrast).mean()), float(contrast.mean())
 
 
 # --- Clips with true masks -------------------------------------------------------------------------------------------
@@ -316,40 +260,23 @@ class TrueClip:
 
 def find_clips(argument: str) -> list[str]:
     """Return the clips of a folder with `input` and `groundtruth`, or of one that holds such folders at any depth."""
-    # A clip of the research data is its name. Raises UnreadableError where there is none.
     folder = Path(argument)
-    if folder.is_dir():
-        found = sorted(path.parent for path in [folder / "input", *folder.rglob("input")] if path.is_dir())
-        clips = list(dict.fromkeys(str(path) for path in found if (path / "groundtruth").is_dir()))
-        if clips:
-            return clips
-        raise UnreadableError(f"{argument}: holds no folder with input and groundtruth; see changedetection.net")
-    if argument in MASKED_VIDEOS:
-        return [argument]
-    raise UnreadableError(f"{argument}: there is no such folder, and no clip of the research data has that name")
+    if not folder.is_dir():
+        raise UnreadableError(f"{argument}: there is no such folder")
+    found = sorted(path.parent for path in [folder / "input", *folder.rglob("input")] if path.is_dir())
+    clips = list(dict.fromkeys(str(path) for path in found if (path / "groundtruth").is_dir()))
+    if clips:
+        return clips
+    raise UnreadableError(f"{argument}: holds no folder with input and groundtruth; see changedetection.net")
 
 
-def read_clip(source: str) -> TrueClip:
-    """Open a clip that :func:`find_clips` returned; raises UnreadableError for one without frames or true masks."""
-    if Path(source).is_dir():
-        return _of_folder(Path(source))
-    video = load_video_with_masks(source)
-    masks = dict(zip(video.gt_index.tolist(), video.gt_masks, strict=True))  # by position, from 0
-    return TrueClip(
-        name=source,
-        category=source.split("_")[0],
-        numbers=list(range(1, len(video.frames) + 1)),  # frames are numbered from 1 in the names of files
-        frame=video.frames.__getitem__,
-        scored=masks,  # its keys, the positions of frames with a true mask
-        mask=masks.__getitem__,
-        background=video.background,
-    )
+def read_clip(source: str | Path) -> TrueClip:
+    """Open a clip in CDnet's form, of which only frames in the temporal region of interest are scored.
 
-
-def _of_folder(folder: Path) -> TrueClip:
-    """Open a clip in CDnet's form, without the frames outside its temporal region of interest."""
-    # Pictures are numbered, in ``input`` and ``groundtruth``, and read when they are asked for. The true background is
-    # optional.
+    Pictures are numbered, in ``input`` and ``groundtruth``, and read when they are asked for. The true background is
+    optional. Raises UnreadableError for a clip without frames or true masks.
+    """
+    folder = Path(source)
     frames = _numbered(folder / "input")
     truths = _numbered(folder / "groundtruth")
     if not frames or not truths:
@@ -361,14 +288,11 @@ def _of_folder(folder: Path) -> TrueClip:
         raise UnreadableError(f"{folder}: no frame has a true mask")
 
     def frame(position: int) -> FrameArray:
-        """Read the frame at a position, counted from 0; `numbers` has its number, and `frames` the file of that."""
+        """Read the frame at a position, counted from 0."""
         return _eight_bits(frames[numbers[position]])
 
     def mask(position: int) -> FrameArray:
-        """Read the true mask (height, width) of the frame at a position, counted from 0.
-
-        `numbers` has the number of the frame, as in the names of files, and `truths` the file of the mask by number.
-        """
+        """Read the true mask (height, width) of the frame at a position, counted from 0."""
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:

@@ -1,20 +1,7 @@
 """Baselines of background and foreground, under the contract of :class:`.BackgroundModel`: `fit`, then `apply`.
 
-==========  =========================================================================================================
-method
-==========  =========================================================================================================
-ours        :class:`.BackgroundModel`
-mahnmf      plain Manhattan NMF of rank 2 (Guan, Tao, Luo, Shawe-Taylor 2012, 5.4.1), by the paper's Algorithm 1
-rpca        principal component pursuit (Candès et al. 2011; :class:`visionnmf.RPCA`)
-godec       rank 2 and a tenth of the entries as outliers (Zhou, Tao 2011; :class:`visionnmf.GoDec`)
-median      temporal median: the trivial baseline
-mog2        OpenCV's mixture of Gaussians (Zivkovic 2004), history 500, variance threshold 36, no shadows
-knn         OpenCV's nearest neighbours (Zivkovic, van der Heijden 2006), history 500, squared distance 400, no shadows
-==========  =========================================================================================================
-
-All but ours mask by the same rule, :func:`.median_mask`. MOG2 and KNN decide themselves, and their masks get the same
-cleaning. They see the frames once and in order, as they are made to; the others first learn from evenly spaced frames
-of the whole clip. A new baseline is an entry of `METHODS`.
+MOG2 and KNN see the frames once and in order, as they are made to; the others first learn from evenly spaced frames of
+the whole clip. All masks get the same cleaning. A new baseline is an entry of `METHODS`.
 """
 
 from __future__ import annotations
@@ -95,8 +82,6 @@ class Subtractor(Sampled):
 
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Return the background that OpenCV's subtractor has at the end of the clip, having seen all its frames."""
-        # `frames`, a sample, is not needed: OpenCV's subtractor has learnt while all frames passed.
-        # `_shape` is that of a frame.
         return np.asarray(self._subtractor.getBackgroundImage(), np.uint8).reshape(self._shape)
 
     def _separator(self) -> Callable[[FrameArray], tuple[FrameArray, FrameArray]]:
@@ -112,6 +97,7 @@ class Subtractor(Sampled):
         return separate
 
 
+# Zivkovic 2004, variance threshold 36; Zivkovic and van der Heijden 2006, squared distance 400; both without shadows
 SUBTRACTORS: dict[str, Callable[[], Any]] = {
     "mog2": lambda: cv2.createBackgroundSubtractorMOG2(tuning.TUNING.baselines.history, 36, False),
     "knn": lambda: cv2.createBackgroundSubtractorKNN(tuning.TUNING.baselines.history, 400, False),

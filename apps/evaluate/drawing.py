@@ -1,22 +1,77 @@
-"""The figures of evaluations, which need matplotlib."""
+"""Panels of curves, which need matplotlib: those of evaluations and of repeated figures of papers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from visionnmf.apps.drawing import grey_pictures, new_figure, save_figure, tiled
+from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.runner import Rows
 
 from .harness import DEVIATION
 
 Array = NDArray[Any]
 
-PANEL = (3.4, 2.7)  # inches
-ACROSS = 4  # panels beside each other
+PANEL = (4.6, 3.6)  # inches
+ACROSS = 3  # panels beside each other
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes with curves: name to x, y and, if there is one, the deviation of y, which is drawn as a band."""
+
+    title: str
+    curves: Mapping[str, Sequence[ArrayLike]]
+    _: KW_ONLY
+    x_label: str
+    y_label: str
+    log_x: bool = False
+    log_y: bool = False
+
+
+def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
+    """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
+
+    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
+    """
+    across = min(across, len(panels))
+    down = -(-len(panels) // across)
+    figure = new_figure(PANEL[0] * across, PANEL[1] * down + 0.6)
+    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))  # each once, in order
+    handles: dict[str, Any] = {}
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, panel in zip(grid, panels, strict=False):
+        for name, (x, y, *deviation) in panel.curves.items():
+            number = names.index(name)
+            # ten colours, then the same ones dashed, and dotted
+            style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3], "linewidth": 1.5}
+            marker = "o" if np.ptp(x) == 0 else None  # a single point has no line
+            (handles[name],) = axes.plot(x, y, marker=marker, **style)
+            if deviation:
+                low, high = np.asarray(y) - deviation[0], np.asarray(y) + deviation[0]
+                axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        axes.set_xscale("log" if panel.log_x else "linear")
+        if panel.log_x:  # labels between powers of ten would overlap
+            axes.xaxis.set_minor_formatter("")
+        axes.set_yscale("log" if panel.log_y else "linear")
+        axes.grid(color="0.92")
+    for axes in grid[len(panels) :]:  # places that the last row leaves empty
+        axes.set_axis_off()
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=min(columns, 2 * across),
+        frameon=False,
+        fontsize="small",
+    )
+    return figure
 
 
 def draw_curves(lines: Rows, path: Path, *, panels: Sequence[str], score: str) -> None:
@@ -25,49 +80,20 @@ def draw_curves(lines: Rows, path: Path, *, panels: Sequence[str], score: str) -
     `lines` are those of :func:`.averages`, with the columns `panels`, "method" and "rank", and the mean and deviation
     of the score. Methods whose rank is None are drawn as horizontal lines.
     """
-    parts: dict[str, Rows] = {}
+    ranks = sorted({line["rank"] for line in lines if line["rank"] is not None}) or [1]
+    parts: dict[str, dict[str, list[tuple[float, float, float]]]] = {}  # rank, mean and deviation, by panel and method
     for line in lines:
-        parts.setdefault(", ".join(str(line[name]) for name in panels), []).append(line)
-    across = min(len(parts), ACROSS)
-    down = -(-len(parts) // across)
-    figure = new_figure(PANEL[0] * max(across, 1.5), PANEL[1] * down + 0.8)
-    axes = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
-    for axis in axes[len(parts) :]:
-        axis.set_axis_off()
-    for panel, (title, members) in zip(axes, parts.items(), strict=False):
-        curves: dict[str, list[tuple[int, float, float]]] = {}  # rank, mean and deviation by method
-        for line in members:
-            if line[score] is None:  # a method without this score
-                continue
-            if line["rank"] is not None:
-                point = (line["rank"], line[score], line.get(score + DEVIATION, 0.0))
-                curves.setdefault(line["method"], []).append(point)
-            else:
-                number = len(panel.lines)  # horizontal lines come first: colours from the end, shifted dashes
-                dashes = (2 * number, (3, 5))
-                panel.axhline(line[score], label=line["method"], linestyle=dashes, color=f"C{9 - number % 4}")
-        for number, (method, points) in enumerate(curves.items()):
-            ranks, values, deviations = zip(*sorted(points), strict=True)
-            panel.errorbar(ranks, values, deviations, label=method, capsize=2, color=f"C{number}", marker=".")
-        panel.set_title(title, fontsize="medium")
-        panel.set_xlabel("rank (number of components)")
-        panel.set_ylabel(score.replace("_", " "))
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize="small")
-    save_figure(figure, path)
-
-
-def draw_rows(rows: Mapping[str, Array], image_shape: tuple[int, int], path: Path) -> None:
-    """Draw images in [0, 1] to a PNG file: a row with a name for each array (n_images, n_pixels).
-
-    An inch has 100 pixels of the pictures, and two more inches hold the names.
-    """
-    strips = [tiled([list(grey_pictures(255 * images, image_shape))]) for images in rows.values()]
-    height, width = strips[0].shape[:2]
-    figure = new_figure(2 + width / 100, 0.2 + len(rows) * (height / 100 + 0.05))
-    axes = figure.subplots(len(rows), 1, squeeze=False)
-    for axis, name, strip in zip(axes[:, 0], rows, strips, strict=True):
-        axis.imshow(strip, interpolation="nearest")
-        axis.set_axis_off()
-        axis.text(-5, height / 2, name, ha="right", va="center", fontsize="small")
-    save_figure(figure, path)
+        if line[score] is not None:  # otherwise the method has no such score
+            points = parts.setdefault(", ".join(str(line[name]) for name in panels), {}).setdefault(line["method"], [])
+            for rank in (ranks[0], ranks[-1]) if line["rank"] is None else (line["rank"],):
+                points.append((rank, line[score], line.get(score + DEVIATION, 0.0)))
+    made = [
+        Panel(
+            title,
+            {method: [*zip(*sorted(points), strict=True)] for method, points in curves.items()},
+            x_label="rank (number of components)",
+            y_label=score.replace("_", " "),
+        )
+        for title, curves in parts.items()
+    ]
+    save_figure(curve_figure(made, across=ACROSS), path)

@@ -48,7 +48,7 @@ from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
 
-from .drawing import draw_curves, draw_rows
+from .drawing import draw_curves
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison, FaceConditions, RandomSplits, parse_corruption
 
@@ -63,7 +63,6 @@ WHITENING = 0.1  # share of the mean power that whitening adds
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 SPLITS = 10
 CURVES = "accuracy.png"
-MOST_SHOWN = 10  # images in a row of a figure
 LDA_DIMENSIONS = 200
 
 
@@ -110,8 +109,8 @@ def study(
         key=settings_key(settings | {"methods": methods, "seed": seed}, faces.images, faces.labels),
         lines=partial(averages, by=GROUP, scores=("accuracy", "seconds")),
         heading=f"{len(faces.images)} images of {len(people)} people; accuracy in %",
-        draw=partial(_draw, faces, methods, conditions, seed),
-        pictures=[CURVES, *sum(map(_sheets, conditions.corruptions), ())],
+        draw=_draw,
+        pictures=[CURVES],
         inputs=[] if isinstance(source, Faces) else [str(source)],
         skipped=skipped,
         notes=[note] if few else [],
@@ -331,45 +330,11 @@ METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
 }
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
-
-
 def _file_name(corruption: str) -> str:
     """Return a corruption as part of a file name."""
     return corruption.replace(":", "-")
 
 
-def _sheets(corruption: str) -> tuple[str, str]:
-    """Return the file names of the components and reconstructions for a corruption."""
-    return f"components-{_file_name(corruption)}.png", f"reconstructions-{_file_name(corruption)}.png"
-
-
-def _draw(faces: Faces, methods: tuple[str, ...], conditions: FaceConditions, seed: int, rows: Rows, out: Path) -> None:
-    """Draw accuracy against rank, and what the factorisations have learnt under each corruption."""
+def _draw(rows: Rows, out: Path) -> None:
+    """Draw accuracy against rank."""
     draw_curves(averages(rows, GROUP, ["accuracy"]), out / CURVES, panels=("corruption", "test"), score="accuracy")
-    for corruption in conditions.corruptions:
-        _draw_models(faces, methods, conditions, seed, corruption, out)
-
-
-def _draw_models(
-    faces: Faces, methods: tuple[str, ...], conditions: FaceConditions, seed: int, corruption: str, out: Path
-) -> None:
-    """Draw components of the factorisations with the largest rank, and their reconstructions of training images."""
-    # The same split twice, corrupted and as it is, to show one above the other.
-    split, clean = (make_split(faces, kind, 0, conditions, seed) for kind in (corruption, "none"))
-    shown = np.linspace(0, len(split.train) - 1, min(MOST_SHOWN, len(split.train))).astype(int)
-    rank = min(max(conditions.ranks), *split.train.shape)
-    components, reconstructions = {}, {"clean": clean.train[shown], "as trained on": split.train[shown]}
-    for name in RANKED:
-        if name in methods:
-            _, model, codes = METHODS[name](split, rank)  # without the function of distances, which is not needed
-            assert codes is not None
-            H = model.components_
-            rows = H[np.argsort(-H.std(axis=1), kind="stable")[:MOST_SHOWN]]  # those that vary most
-            low = np.minimum(rows.min(axis=1, keepdims=True), 0)  # eigenfaces are partly negative
-            peaks = (rows - low).max(axis=1, keepdims=True)
-            components[name] = (rows - low) / np.where(peaks > 0, peaks, 1)
-            reconstructions[name] = model.inverse_transform(codes[shown])
-    if components:
-        for sheet, name in zip((components, reconstructions), _sheets(corruption), strict=True):
-            draw_rows(sheet, split.image_shape, out / name)

@@ -1,19 +1,7 @@
 """Detectors of masqueraders, compared by how well the users of some histories can be told apart.
 
-======================  ================================================================================================
-"scorer"                :class:`SessionScorer`, as ``masquerade train`` has it
-"nmf"                   the same with ``method="nmf"``
-"mex-perera"            :class:`.MexPereraNMF`, with distance 1 for a session of unseen commands alone
-"mex-perera-literal"    the same with distance 0, as the paper's formula has it
-"wang"                  :class:`.WangNMF`
-"ecm"                   :class:`.EigenCooccurrence`
-"naive-bayes"           :class:`.NaiveBayes`
-======================  ================================================================================================
-
 The first sessions of each user train a detector. It scores the user's other sessions, and 50 random later sessions of
-the other users, as if they had used the account. Nothing is learnt on. Real masqueraders may be closer to the user, or
-farther away. A baseline takes as a user's threshold the quantile of the scores of the second half of the training
-sessions, by a model of the first half.
+the other users, as if they had used the account. Real masqueraders may be closer to the user, or farther away.
 """
 
 from __future__ import annotations
@@ -27,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf.apps.drawing import new_figure, save_figure
+from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.masquerade import LogSource, SessionCutting, SessionScorer
 from visionnmf.apps.masquerade.training import collect_sessions
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError
 
+from .drawing import Panel, curve_figure
 from .harness import Study, averages, chosen_methods
 from .session_baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .settings import Comparison, DetectorConditions, RandomSplits
@@ -59,7 +48,7 @@ ROC = "roc.png"
 
 INTRUDERS = 50  # sessions of other users that are scored against each user
 MIN_SESSIONS = 4  # of a user
-MAX_SHOWN = 0.3  # the right panel shows false alarm rates up to here, because no detector is used beyond
+MAX_SHOWN = 33  # %; the right panel shows false alarms up to here, because no detector is used beyond
 
 
 def study(
@@ -102,7 +91,7 @@ def study(
             f"{len(tasks[0])} users, {n_own} own sessions, {n_judged - n_own} of other users; cost: missed % + 6 x "
             "false alarms %; the last two columns are at the users' own thresholds"
         ),
-        draw=_draw_curves,
+        draw=_draw,
         pictures=[ROC],
         inputs=paths,
         skipped=skipped,
@@ -121,11 +110,7 @@ class Task(NamedTuple):
 def _tasks(
     sessions: Mapping[str, Sequence[Symbols]], skipped: list[str], training_share: float, seed: int
 ) -> list[Task]:
-    """Return each user's task: first sessions to train, then later ones and random intruders of others to test.
-
-    Users with too few sessions are left out. UnreadableError is raised if fewer than two remain; it repeats what was
-    `skipped`.
-    """
+    """Return each user's task: first sessions to train, then later ones and random intruders of others to test."""
     split: dict[
         str, tuple[Sequence[Symbols], Sequence[Symbols]]
     ] = {}  # each user's sessions to train on, and to test on
@@ -158,11 +143,8 @@ def score_user(rate: float, seed: int, method: str, split: int, task: Task) -> R
 
 
 def _scores(method: str, task: Task, rate: float, random_state: int) -> tuple[Floats, float]:
-    """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone.
-
-    For a baseline, a model of the first half of the training sessions scores the second half, and the threshold is the
-    quantile that leaves the share `rate` above it.
-    """
+    """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone."""
+    # for a baseline that is a quantile of what a model of the first half of these says of the second half
     model = METHODS[method](rate, random_state).fit(task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
     if isinstance(model, SessionScorer):
@@ -262,21 +244,22 @@ def _area_under_curve(scores: Floats, labels: NDArray[np.bool_]) -> float:
     return float(below.mean() / (2 * len(own)))
 
 
-def _draw_curves(rows: Rows, out: Path) -> None:
-    """Draw the ROC curves of the first split: whole, and the part with few false alarms."""
-    figure = new_figure(10, 4.6)
-    whole, part = figure.subplots(1, 2)
-    for (method, split), members in _by_method(rows).items():
-        if split:
-            continue
-        pooled = Pooled.of(method, members)
-        flagged, missed = roc_curve(pooled.scores, pooled.intruder)
-        area = _area_under_curve(pooled.scores, pooled.intruder)
-        for axes in (whole, part):
-            axes.plot(flagged, 100 - missed, label=f"{method} ({area:.3f})", linewidth=1.5)
-    for axes, limit in ((whole, 100), (part, 100 * MAX_SHOWN)):
-        axes.plot([0, 100], [0, 100], color="0.8", linewidth=1, zorder=0)  # a detector that guesses
-        axes.set(xlim=(0, limit), ylim=(0, 100.5), xlabel="false alarms, %", ylabel="sessions of others found, %")
-        axes.grid(color="0.92")
-    whole.legend(title="method (area under the curve)", loc="lower right", fontsize=8, title_fontsize=8)
-    save_figure(figure, out / ROC)
+def roc_figure(curves: Mapping[str, tuple[Floats, Floats]]) -> Any:
+    """Return a figure of missed masquerades against false alarms in % by method: whole, and with few false alarms."""
+    few = {name: (false[false <= MAX_SHOWN], missed[false <= MAX_SHOWN]) for name, (false, missed) in curves.items()}
+    panels = {"All thresholds": curves, f"Up to {MAX_SHOWN} % of false alarms": few}
+    return curve_figure(
+        [Panel(title, drawn, x_label="false alarms, %", y_label="missed, %") for title, drawn in panels.items()]
+    )
+
+
+def _draw(rows: Rows, out: Path) -> None:
+    """Draw the ROC curves of the first split."""
+    first = {method: Pooled.of(method, members) for (method, split), members in _by_method(rows).items() if not split}
+    curves = {
+        f"{method} (area {_area_under_curve(pooled.scores, pooled.intruder):.3f})": roc_curve(
+            pooled.scores, pooled.intruder
+        )
+        for method, pooled in first.items()
+    }
+    save_figure(roc_figure(curves), out / ROC)

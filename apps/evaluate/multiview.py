@@ -209,13 +209,8 @@ def _scores(
     seed: int,
     start: float,
 ) -> list[dict[str, Any]]:
-    """Fit a classifier to the features of the training samples, and return one row of scores for each test set.
-
-    `variants` are (name of the missing view, training views, test views). Labels are classes (n_samples,), or words as
-    a matrix of 0 and 1, scored by average precision only: `y` of the training samples, `truth` of the test samples.
-    Samples without any view left are not tested. `start` is the processor time at which learning began. `roots` says
-    whether square roots of features may be taken, and `seed` is that of k-means.
-    """
+    """Fit a classifier to the features of the training samples, and return one row of scores for each test set."""
+    # `variants` are (name of the missing view, training views, test views). Samples without any view are not tested.
     # `inner` is the accuracy in cross-validation on the training samples, by which `by_method` chooses the rank.
     classifier: Any
     _, training_views, _ = variants[0]  # those of all variants are equal

@@ -19,7 +19,7 @@ from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import fit, solve_codes
 
-__all__ = ["ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedOMF"]
+__all__ = ["ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedDiagonalOMF", "PrintedOMF"]
 
 Array = NDArray[Any]
 SIMPLEX = Penalties(simplex="rows")
@@ -85,7 +85,7 @@ def _ratio(above: Array, below: Array) -> Array:
 
 
 class PrintedOMF(_Sums):
-    """OMF as printed: exact codes, and sweeps over components on the simplex until they settle (equations 44, 45)."""
+    """OMF as printed: exact codes, and sweeps over components on the simplex until they settle (equation 44)."""
 
     UPDATES, SETTLED = 200, 1e-9
 
@@ -94,9 +94,27 @@ class PrintedOMF(_Sums):
         self.add(solve_codes(Problem(X, Loss("frobenius")), self.H), X)
         for _ in range(self.UPDATES):
             before = self.H.copy()
-            improve(self.H, self.A, self.B, SIMPLEX, sweeps=1)
+            self.update()
             if np.linalg.norm(self.H - before) <= self.SETTLED * np.linalg.norm(before):
                 break
+
+    def update(self) -> None:
+        """Improve one component after the other (equation 45)."""
+        improve(self.H, self.A, self.B, SIMPLEX, sweeps=1)
+
+
+class PrintedDiagonalOMF(PrintedOMF):
+    """OMF-DA as printed: as OMF, but with projected Newton steps with the Hessian's diagonal (section IV.F).
+
+    It need not settle, because a projected Newton step can lead away from the minimum.
+    """
+
+    def update(self) -> None:
+        """Take a step on all components together; those that no sample has used stay."""
+        curvatures = self.A.diagonal()[:, None]
+        slope = self.A @ self.H - self.B
+        self.H -= np.divide(slope, curvatures, out=np.zeros_like(self.H), where=curvatures > 0)
+        self.H[:] = project_simplex(self.H)
 
 
 class DiagonalOMF(_Sums):

@@ -35,7 +35,7 @@ from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from .harness import Study, chosen_methods
 from .settings import Comparison
 
-__all__ = ["METHODS", "read_truth", "score_image", "study"]
+__all__ = ["METHODS", "read_truth", "score_image", "study", "truth_files"]
 
 METRICS = ("covering", "pri", "voi")
 COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
@@ -59,11 +59,7 @@ def _at_each(method: str, parameter: str, values: tuple[float, ...], **others: A
     """Return a function that yields the segmentations by a method of scikit-image at some values of a parameter."""
 
     def find(image: NDArray[Any]) -> Scales:
-        """Yield each value, and the label map (height, width) that the method gives with it.
-
-        `method` is a function of ``skimage.segmentation`` whose argument `parameter` takes the `values` in turn; the
-        arguments `others` stay the same.
-        """
+        """Yield each value, and the label map (height, width) that the method gives with it."""
         from skimage import segmentation
 
         for value in values:
@@ -84,10 +80,7 @@ def _k_means(image: NDArray[Any]) -> Scales:
 
 
 def _superpixel_graph(image: NDArray[Any]) -> tuple[NDArray[Any], Any]:
-    """Return about 200 SLIC superpixels, and the graph of those that touch, weighted by how like their colours are.
-
-    The former are a label map (height, width), the latter scikit-image's graph, whose nodes are the labels.
-    """
+    """Return a label map of about 200 SLIC superpixels, and the graph of those that touch, by how like they are."""
     from skimage.graph import rag_mean_color
     from skimage.segmentation import slic
 
@@ -166,7 +159,7 @@ def study(
     methods = chosen_methods(comparison, tuple(METHODS), tuple(METHODS))
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     pictures = {path.stem: path for path in files}
-    known = {name: _truth_files(Path(truth), name) for name in pictures}
+    known = {name: truth_files(Path(truth), name) for name in pictures}
     # the arguments of `score_image` for each image that people segmented
     work = {name: (str(pictures[name]), known[name], methods, boundaries) for name in pictures if known[name]}
     if not work:
@@ -191,7 +184,7 @@ def _lines(rows: Rows) -> Rows:
     return [_summary(name, [row for row in rows if row["method"] == name]) for name in names]
 
 
-def _truth_files(folder: Path, name: str) -> list[str]:
+def truth_files(folder: Path, name: str) -> list[str]:
     """Return the files with the segmentations of image `name`: one .npz or .mat, or several .png; empty if none."""
     for archive in (folder / f"{name}.npz", folder / f"{name}.mat"):
         if archive.is_file():
@@ -235,10 +228,9 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 @io.takes_files
 def score_image(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
-    """Return the rows of one image file, `source`: a row with its scores for each method and scale.
+    """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations.
 
-    `files` hold the annotators' segmentations, `methods` are names in METHODS, and `boundaries` says whether boundaries
-    are matched as well. A method in DEFAULTS has another row, "<method>, default", for what it gives without options.
+    A method in DEFAULTS has another row, "<method>, default", for what it gives without options.
     """
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
@@ -271,19 +263,14 @@ def _default(method: str, image: NDArray[Any]) -> Scales:
 
 
 def _summary(name: str, rows: Rows) -> dict[str, Any]:
-    """Return the scores of a method at the best scale for all images (ODS) and at the best scale of each (OIS).
-
-    `rows` has a row for each image and scale. Each metric has a best scale of its own; ``scale`` is that of covering.
-    """
+    """Return the scores of a method at the best scale for all images (ODS) and at the best scale of each (OIS)."""
+    # each metric has a best scale of its own; ``scale`` is that of covering
     scales = sorted({row["scale"] for row in rows})
     pictures = sorted({row["image"] for row in rows})
     ordered = sorted(rows, key=lambda row: (row["image"], row["scale"]))
 
     def table(*columns: str) -> NDArray[np.float64]:
-        """Return some columns of the rows, as (images, scales, columns).
-
-        `ordered` are the rows, sorted by image and then by scale, so that they only need to be reshaped.
-        """
+        """Return some columns of the rows, as (images, scales, columns)."""
         values = [[row[column] for column in columns] for row in ordered]
         return np.array(values, np.float64).reshape(len(pictures), len(scales), len(columns))
 

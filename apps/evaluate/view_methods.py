@@ -42,12 +42,7 @@ class FLSS:
 
     @one_blas_thread()
     def fit(self, data: Array) -> Self:
-        """Find the components of finite `data` X (n_samples, n_features), of any sign.
-
-        Minimises ``||X - W H||^2 / n`` plus DICTIONARY_WEIGHT times the largest |entry| of each row of H within each
-        view, plus CODES_WEIGHT times that of each column of W. STEPS proximal gradient steps on H and on W take turns.
-        """
-        # `_shrink` is the proximal step of these maxima, row by row; for the columns of W the matrix is transposed.
+        """Find the components of finite `data` X (n_samples, n_features), of any sign."""
         rng, n = check_random_state(self.random_state), len(data)
         # `sets`: the columns of each view. The gradients of ||X - WH||^2 / n need only the products `gram` and `cross`,
         # and the largest eigenvalue of `gram` is their Lipschitz constant, hence `step`.
@@ -81,10 +76,7 @@ class FLSS:
         return np.asarray(np.linalg.solve(gram, self.components_ @ data.T).T)
 
     def _objective(self, X: Array, W: Array, H: Array, sets: list[Array]) -> float:
-        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component.
-
-        `X` (n, n_features) are the data, W (n, r) and H (r, n_features) the factors, `sets` the columns of each view.
-        """
+        """Return the squared error of a sample, plus the weighted peaks of H in each view and of W, by component."""
         loss = float(((X - W @ H) ** 2).sum(dtype=np.float64)) / len(X)
         peaks = sum(float(np.abs(H[:, columns]).max(axis=1).sum()) for columns in sets)
         return loss + DICTIONARY_WEIGHT * peaks + CODES_WEIGHT * float(np.abs(W).max(axis=0).sum())
@@ -121,7 +113,6 @@ class SideBySide:
 
     def test(self, views: ViewArrays) -> Array:
         """Return the matrix of other samples, with missing entries filled and features scaled."""
-        # `scales` (n_features,) is what each feature is multiplied by, equal within a view
         return self._filled(np.hstack(list(views.values()))) * self.scales
 
     def _filled(self, matrix: Array) -> Array:
@@ -152,11 +143,7 @@ def _multiview(**options: Any) -> Callable[..., LearntFeatures]:
     """Return the `learn` function of a multi-view model that is fitted to the separate views with these options."""
 
     def learn(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
-        """Fit the model to the training views `train`.
-
-        Returns the codes, a function that finds those of other samples, the components in the scaled views, the model.
-        """
-        # `options` are those of _multiview: the parameters of MultiviewNMF in which this compared method differs
+        """Return the codes, a function that finds those of other samples, the components in scaled views, the model."""
         model = MultiviewNMF(rank, missing_values=np.nan, random_state=seed, **{"loss": loss, **options})
         W = model.fit_transform(dict(train))
         # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
@@ -171,7 +158,6 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
     def learn(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
         """Fit the estimator to the joined views; return features, a function for other samples, components."""
-        # the loss of the multi-view model does not matter here; all methods have the same signature
         side = SideBySide(train)  # the views in one matrix, scaled; `side.test` makes that of other samples
         model = make(min(rank, *side.train.shape), seed, side)  # an estimator, not fitted yet
         model.fit(side.train)
@@ -188,16 +174,12 @@ def _matrix(make: Callable[[int, int, SideBySide], Any]) -> Callable[..., Learnt
 
 def _concatenation(train: ViewArrays, rank: int, seed: int, loss: str) -> LearntFeatures:
     """Use the scaled views themselves as features, a baseline; return those and a function for other samples."""
-    # `rank`, `seed` and `loss` do not matter here; all methods have the same signature
     side = SideBySide(train)
     return LearntFeatures(side.train, side.test)
 
 
 def _eucnmf_gs(rank: int, seed: int, side: SideBySide) -> NMF:
-    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss, H group-sparse by views.
-
-    `side.groups` (n_features,) is the view of each feature.
-    """
+    """Return an unfitted EucNMF-GS of Guan et al. (2012): Frobenius loss, H group-sparse by views."""
     sets = [np.flatnonzero(side.groups == v) for v in np.unique(side.groups)]
     penalty = Penalty(groups=sets, group_norm="inf", group_l1=EUCNMF_GROUPS)
     return NMF(rank, loss="frobenius", penalty_W=Penalty(l2=EUCNMF_RIDGE), penalty_H=penalty, random_state=seed)

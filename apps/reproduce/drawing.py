@@ -1,72 +1,16 @@
-"""Figures of matplotlib that several papers need: panels of curves, and named rows of images."""
+"""Figures of matplotlib that several papers need: named rows of images; panels of curves are those of `evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from visionnmf.apps.drawing import new_figure
 
 Array = NDArray[Any]
-
-PANEL = (4.6, 3.6)  # inches
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Axes with curves: name to x, y and, if there is one, the deviation of y, which is drawn as a band."""
-
-    title: str
-    curves: Mapping[str, Sequence[ArrayLike]]
-    _: KW_ONLY
-    x_label: str
-    y_label: str
-    log_x: bool = False
-    log_y: bool = False
-
-
-def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
-    """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
-
-    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
-    """
-    across = min(across, len(panels))
-    down = -(-len(panels) // across)
-    figure = new_figure(PANEL[0] * across, PANEL[1] * down + 0.6)
-    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))  # each once, in order
-    handles: dict[str, Any] = {}
-    grid = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, panel in zip(grid, panels, strict=False):
-        for name, (x, y, *deviation) in panel.curves.items():
-            number = names.index(name)
-            # ten colours, then the same ones dashed, and dotted
-            style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3], "linewidth": 1.5}
-            marker = "o" if np.ptp(x) == 0 else None  # a single point has no line
-            (handles[name],) = axes.plot(x, y, marker=marker, **style)
-            if deviation:
-                low, high = np.asarray(y) - deviation[0], np.asarray(y) + deviation[0]
-                axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        axes.set_xscale("log" if panel.log_x else "linear")
-        if panel.log_x:  # labels between powers of ten would overlap
-            axes.xaxis.set_minor_formatter("")
-        axes.set_yscale("log" if panel.log_y else "linear")
-        axes.grid(color="0.92")
-    for axes in grid[len(panels) :]:  # places that the last row leaves empty
-        axes.set_axis_off()
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside lower center",
-        ncols=min(columns, 2 * across),
-        frameon=False,
-        fontsize="small",
-    )
-    return figure
 
 
 def sheet_figure(rows: Mapping[str, Array]) -> Any:
@@ -82,3 +26,10 @@ def sheet_figure(rows: Mapping[str, Array]) -> Any:
         axes.set_anchor("W")
         axes.text(-0.01, 0.5, name, ha="right", va="center", fontsize="small", transform=axes.transAxes)
     return figure
+
+
+def in_square(image: Array) -> Array:
+    """Return an image in the corner of a white square, so that upright pictures and others get one size."""
+    height, width = image.shape[:2]
+    side = max(height, width)
+    return np.pad(image, ((0, side - height), (0, side - width), (0, 0)), constant_values=255)

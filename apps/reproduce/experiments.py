@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from visionnmf.datasets.local import data_folder
+from .data import data_folder
 
 T = TypeVar("T")
 Table = list[list[str]]  # cells; the first row has the headings
@@ -22,12 +23,11 @@ class Sizes:
     quick: bool = False
 
     def pick(self, *, full: T, quick: T) -> T:
-        """Choose a value by the kind of run.
+        """Return `full`, or in a quick run `quick`.
 
         Parameters
         ----------
         full, quick : object
-            The value in a full run, and that in a quick one.
 
         Returns
         -------
@@ -51,12 +51,11 @@ class Row:
     deviation: float | None = None
 
     def cells(self) -> list[str]:
-        """Format the row as texts.
+        """Return as texts what is compared, the paper, ours, and the verdict or difference.
 
         Returns
         -------
         list of str
-            What is compared, the paper, ours, and the verdict or difference.
         """
         ours = f"{_shown(self.ours)} ± {self.deviation:.1g}" if self.deviation is not None else _shown(self.ours)
         verdict = self.verdict
@@ -67,22 +66,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment found.
-
-    Attributes
-    ----------
-    rows : list of Row
-        The comparison with the paper.
-    pictures : dict of str to object
-        Captions to pictures: figures of matplotlib, or arrays of uint8 (height, width) or (height, width, 3).
-    tables : dict of str to list of list of str
-        Captions to further tables, such as the values behind a curve.
-    notes : list of str
-        Sentences about the result.
-    """
+    """What an experiment found: the comparison with the paper; pictures and further tables by their captions; notes."""
 
     rows: list[Row]
-    pictures: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, Any] = field(default_factory=dict)  # figures of matplotlib, or images of uint8
     tables: Mapping[str, Table] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -100,39 +87,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of a paper.
+    """A table or figure of a paper."""
 
-    Attributes
-    ----------
-    name : str
-        The paper and the item, such as "mahnmf/fig-5".
-    title : str
-        What the item shows, in a few words.
-    claim : str
-        What the paper says about it, in our words.
-    run : callable or None
-        A function of :class:`Sizes` that returns a :class:`Result`; None if the item cannot be repeated.
-    data : str
-        The data, in words.
-    files : tuple of str
-        The files of the data folder that it reads.
-    replaced : str
-        Which data take the place of the paper's, and why; empty if the data are the paper's.
-    protocol : tuple of str
-        What the paper leaves open, and what is done here: a sentence each.
-    missing : str
-        Why the item cannot be repeated.
-    """
-
-    name: str
-    title: str
-    claim: str = ""
-    run: Callable[[Sizes], Result] | None = None
-    data: str = ""
-    files: tuple[str, ...] = ()
-    replaced: str = ""
-    protocol: tuple[str, ...] = ()
-    missing: str = ""
+    name: str  # the paper and the item, such as "mahnmf/fig-5"
+    title: str  # what the item shows, in a few words
+    claim: str = ""  # what the paper says about it, in our words
+    run: Callable[[Sizes], Result] | None = None  # None if the item cannot be repeated
+    data: str = ""  # in words
+    files: tuple[str, ...] = ()  # of the data folder
+    replaced: str = ""  # which data take the place of the paper's, and why; empty if the data are the paper's
+    protocol: tuple[str, ...] = ()  # what the paper leaves open, and what is done here: a sentence each
+    missing: str = ""  # why the item cannot be repeated
 
     @property
     def paper(self) -> str:
@@ -140,12 +105,11 @@ class Experiment:
         return self.name.partition("/")[0]
 
     def state(self) -> str:
-        """Tell whether the item can be repeated here.
+        """Return "runs", "nearest data: ...", "no data: ..." or "missing: ...".
 
         Returns
         -------
         str
-            "runs", "nearest data: ...", "no data: ..." or "missing: ...".
         """
         if self.run is None:
             return f"missing: {self.missing}"
@@ -162,33 +126,33 @@ def drawn_each(labels: Any, each: int, seed: int) -> Any:
     return np.concatenate([order[labels[order] == person][:each] for person in np.unique(labels)])
 
 
-def compared(what: str, better: ArrayLike, worse: ArrayLike, *, higher: bool = False) -> Row:
-    """Return the row for a claim that one method is better than another, from paired runs of both.
+def mean_curve(x: ArrayLike, values: Any) -> tuple[ArrayLike, Any, Any]:
+    """Return a curve: `x`, and the means and deviations over the runs, which are the last axis of `values`."""
+    return x, np.mean(values, axis=-1), np.std(values, axis=-1)
 
-    The claim is confirmed or reversed if the mean difference is more than two standard errors, and otherwise the two
-    are level. A single pair decides by its sign.
 
-    Parameters
-    ----------
-    what : str
-        The claim, such as "OR-NMF ends below INMF, r = 10".
-    better, worse : array_like [shape=(n_runs,)]
-        The figures of the method that the paper finds better, and of the other.
-    higher : bool, default=False
-        Whether higher figures are better, as with accuracies.
+def compared(what: str, first: ArrayLike, second: ArrayLike, *, higher: bool = False, paper: str = "yes") -> Row:
+    """Return the row for a claim about two methods, from the figures of paired runs of both.
 
-    Returns
-    -------
-    Row
+    The first method is better or worse if the mean difference is more than two standard errors, and otherwise level; a
+    single pair decides by its sign. Higher figures are better if `higher`. `paper` begins with what the paper says of
+    "the first is better", and may name the place: "yes" is confirmed, level or reversed, "no" is reversed by a better
+    first method and otherwise confirmed, and "comparable" is confirmed by a level one. Any other word has no verdict.
     """
-    first, second = np.atleast_1d(np.asarray(better, float)), np.atleast_1d(np.asarray(worse, float))
-    gains = first - second if higher else second - first
+    ours, others = np.atleast_1d(np.asarray(first, float)), np.atleast_1d(np.asarray(second, float))
+    gains = ours - others if higher else others - ours
     n = len(gains)
     error = float(gains.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     mean = float(gains.mean())
-    verdict = "confirmed" if mean > 2 * error else "reversed" if mean < -2 * error else "level"
+    found = "better" if mean > 2 * error else "worse" if mean < -2 * error else "level"
+    verdicts = {
+        "yes": {"better": "confirmed", "level": "level", "worse": "reversed"},
+        "no": {"better": "reversed", "level": "confirmed", "worse": "confirmed"},
+        "comparable": {"better": "better", "level": "confirmed", "worse": "reversed"},
+    }
+    verdict = verdicts.get(re.split(r"\W", paper)[0], {}).get(found, f"{found}; the paper does not say")
     runs = f" ({int((gains > 0).sum())} of {n} runs)" if n > 1 else ""
-    return Row(what, paper="yes", ours=f"{first.mean():.4g} against {second.mean():.4g}{runs}", verdict=verdict)
+    return Row(what, paper=paper, ours=f"{ours.mean():.4g} against {others.mean():.4g}{runs}", verdict=verdict)
 
 
 def _shown(value: float | str) -> str:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from visionnmf import NMF, RPCA, GoDec
 from visionnmf.apps.drawing import grey_pictures, tiled
-from visionnmf.datasets.local import data_file, load_face_set, load_video_with_masks
 from visionnmf.features import reduce_image
 from visionnmf.io import read_arrays
 
+from .data import data_file, load_face_set
 from .experiments import Experiment, Result, Row, Sizes
 
 __all__ = ["EXPERIMENTS", "low_rank_parts"]
@@ -23,7 +23,7 @@ __all__ = ["EXPERIMENTS", "low_rank_parts"]
 Array = NDArray[Any]
 
 I2R = "video_i2r_gray_nogt.npz"
-BOOTSTRAP = "wallflower_bootstrap"
+BOOTSTRAP = "video_wallflower_bootstrap.npz"
 SHADOWS = "yaleb27_96x84.npz"
 METHODS = ("RPCA", "GoDec", "MahNMF")
 SPARSE = 0.1  # of the entries, for GoDec
@@ -37,8 +37,6 @@ Parts = dict[str, tuple[Array, float]]  # the low-rank part of data, and the CPU
 
 def low_rank_parts(X: Array, rank: int) -> Parts:
     """Return the low-rank part of data `X`, samples as rows, and the CPU seconds, by the name of a method."""
-    # The rank is that of MahNMF and GoDec; robust PCA finds its own. SPARSE is the share of the entries that GoDec
-    # takes for outliers.
     found = {}
     for name in METHODS:
         begin = time.process_time()
@@ -55,9 +53,8 @@ def low_rank_parts(X: Array, rank: int) -> Parts:
 
 def scene(name: str, sizes: Sizes) -> Array:
     """Return grey frames (n, height, width) of a video, at most FRAMES; a quick run has 40 of half the size."""
-    # `name` is "Bootstrap", or a key of SCENES, the videos of I2R. Grey levels are 0 to 255.
     if name == "Bootstrap":
-        frames = load_video_with_masks(BOOTSTRAP).frames
+        frames = read_arrays(data_file(BOOTSTRAP), ["frames"])["frames"]
     else:
         frames = read_arrays(data_file(I2R), [SCENES[name]])[SCENES[name]]
     n_frames = min(len(frames), sizes.pick(full=FRAMES, quick=40))
@@ -142,7 +139,7 @@ OPEN = (
 def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
     """Return the experiment of two videos in a figure of the MahNMF paper; `replaced` says how they differ from it."""
     # Bootstrap has a file of its own
-    files = (I2R,) if "Bootstrap" not in names else (I2R, f"video_{BOOTSTRAP}.npz")
+    files = (I2R,) if "Bootstrap" not in names else (I2R, BOOTSTRAP)
     return Experiment(
         f"mahnmf/fig-{number}",
         f"background and foreground, {names[0]} and {names[1]}",

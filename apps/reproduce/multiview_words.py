@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.apps.evaluate.multiview import mean_average_precision
 from visionnmf.apps.evaluate.view_methods import METHODS
 from visionnmf.apps.multiview.classification import fit_classifier
-from visionnmf.datasets.local import COREL_FEATURES, load_corel
 from visionnmf.models.multiview.view_measures import sparseness
 
-from .drawing import Panel, curve_figure
+from .data import COREL_FEATURES, load_corel
 from .experiments import Experiment, Result, Row, Sizes, compared
 
 __all__ = ["EXPERIMENTS", "WordScore", "WordTask", "load_words", "score_words"]
@@ -65,7 +65,6 @@ def load_words(most: int | None = None) -> WordTask:
 
 def score_words(task: WordTask, method: str, rank: int) -> WordScore:
     """Learn a model of METHODS and a linear classifier for each word, and score the words of the test images."""
-    # METHODS are those of the multi-view application, and `rank` is the number of components.
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,7 +99,8 @@ def precision_curves(sizes: Sizes) -> Result:
         rows.append(Row(f"{name}: best mAP, %, and its rank", ours, paper=PUBLISHED[name]))
     for other in ("EucNMF-GS", "FLSS"):
         what = f"MahNMF-GS has a higher best mAP than {other}"
-        rows.append(compared(what, best["MahNMF-GS"], best[other], higher=True))
+        paper = "yes, 5.5" if other == "EucNMF-GS" else "yes, Table 2"
+        rows.append(compared(what, best["MahNMF-GS"], best[other], higher=True, paper=paper))
     panel = Panel("Corel5k", curves, x_label="rank", y_label="mean average precision, %")
     return Result(rows, {"Mean average precision against the rank.": curve_figure([panel])}, {"All ranks": table})
 
@@ -115,7 +115,8 @@ EXPERIMENTS = (
         ("corel5k_features.npz",),
         "Corel5k in place of VOC 2007 and MirFlickr, whose features are not at hand",
         (
-            "MahNMF-GS has the constraint form (40), bounded to 1 % of the start, with the infinite norm.",
+            "MahNMF-GS has the constraint form (40), bounded to 1 % of the start, with the infinite norm, by "
+            "the package's ADMM.",
             "Features are roots of shares; linear support vector machines have a fixed cost.",
         ),
     ),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 
-from .drawing import curve_figure
 from .experiments import Experiment, Result, Sizes
-from .tracks import Start, Tracks, arrival_rows, compile_solvers, end_table, solver_track, track_panels
+from .tracks import Case, Start, race
 
 __all__ = ["EXPERIMENTS"]
 
@@ -19,30 +20,25 @@ SOLVERS = {
 }  # fmt: skip
 
 
+def uniform(shape: tuple[int, int], rank: int, seed: int) -> tuple[Problem, Start]:
+    """Return uniform data, and uniform factors whose product has about the mean of the data, 0.5."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.random(shape), Loss("frobenius"))
+    size = np.sqrt(0.5 / rank)
+    return problem, (size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1])))
+
+
 def efficiency(sizes: Sizes) -> Result:
     """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one."""
     problems = sizes.pick(  # shape, rank, and the CPU seconds of each method
         full=(((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), quick=(((500, 100), 50, 1.0),)
     )
-    n_starts = sizes.pick(full=10, quick=2)
-    panels, rows, tracks = [], [], {}
-    for shape, rank, budget in problems:
-        title = f"{shape[0]} × {shape[1]}, r = {rank}"
-        found: Tracks = {name: [] for name in SOLVERS}
-        for seed in range(n_starts):
-            rng = np.random.default_rng(seed)
-            problem = Problem(rng.random(shape), Loss("frobenius"))
-            size = np.sqrt(0.5 / rank)  # the mean of both factors, so that their product has that of the data, 0.5
-            start: Start = (size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1])))
-            if seed == 0:  # once for each problem, so that no compilation is timed
-                compile_solvers(SOLVERS.values(), problem, start)
-            for name, solver in SOLVERS.items():
-                found[name].append(solver_track(solver, problem, start, budget))
-        tracks[title] = found
-        panels += track_panels(title, found, "objective", ("iterations", "seconds"))
-        rows += arrival_rows(title, found, [("NeNMF", other) for other in SOLVERS if other != "NeNMF"])
-    caption = f"Objective, mean and standard deviation of {n_starts} starts."
-    return Result(rows, {caption: curve_figure(panels, columns=5)}, {"What was reached": end_table(tracks)})
+    claims = [("NeNMF", other, "seconds", "yes, abstract") for other in SOLVERS if other != "NeNMF"]
+    cases = [
+        Case(f"{shape[0]} × {shape[1]}, r = {rank}", partial(uniform, shape, rank), SOLVERS, claims, budget)
+        for shape, rank, budget in problems
+    ]
+    return race(cases, sizes.pick(full=10, quick=2), "objective", columns=5)
 
 
 EXPERIMENTS = (

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from visionnmf import OnlineNMF
 from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
-from visionnmf.apps.drawing import new_figure
+from visionnmf.apps.drawing import tiled
 from visionnmf.apps.evaluate.annotate import score_words
+from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.apps.evaluate.online_baselines import ChunkNMF, DiagonalOMF, IncrementalNMF
-from visionnmf.datasets.local import Corel, load_corel
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import begin
 from visionnmf.engine.problem import Problem
 
-from .drawing import Panel, curve_figure
+from .data import Corel, load_corel
+from .drawing import in_square
 from .experiments import Experiment, Result, Row, Sizes, compared
 
 Array = NDArray[Any]
@@ -43,8 +44,6 @@ ANNOTATING: dict[str, Learner] = {
 
 def transferred(codes: Array, others: Array, labels: Array) -> Array:
     """Return five words (n_others, n_words) for images, by greedy transfer from the 50 nearest rows of `codes`."""
-    # `others` are the codes of these images, and `labels` (n, n_words) the words of the rows of `codes`. The result
-    # marks words.
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
     scores = transfer_greedy(which, labels, WORDS)  # (n_others, n_words), the highest for the first word handed on
     given = np.zeros(scores.shape, bool)
@@ -64,10 +63,7 @@ def annotation_scores(
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(train_codes: Array, test_codes: Array) -> list[float]:
-        """Return accuracy, recall and normalised score, in %, of the words that test images get.
-
-        Each gets words of the training images with the nearest codes. The outer `train` and `test` have the true words.
-        """
+        """Return accuracy, recall and normalised score, in %, of the words of the training images nearest in codes."""
         found = score_words(test.labels, transferred(train_codes, test_codes, train.labels))
         return [100 * value for value in (found.accuracy, found.recall, found.normalized)]
 
@@ -114,7 +110,11 @@ def annotation(sizes: Sizes) -> Result:
     pairs = [(better, worse) for better in ("OR-NMF", "WOR-NMF") for worse in ("ONMF", "INMF", "OMF", "OMF-DA")]
     rows = [
         compared(
-            f"{better} has a higher normalised score than {worse}", normalised[better], normalised[worse], higher=True
+            f"{better} has a higher normalised score than {worse}",
+            normalised[better],
+            normalised[worse],
+            higher=True,
+            paper="yes, V.C",
         )
         for better, worse in (*pairs, ("OR-NMF", "MOR-NMF, l = 20"))
     ]
@@ -148,23 +148,9 @@ def keywords(sizes: Sizes) -> Result:
         Row("recall, mean of the images (%)", 100 * scores.recall),
         Row("accuracy, mean of the images (%)", 100 * scores.accuracy),
     ]
-    figure = _captioned([test.images[i] for i in best], [line[1] for line in table[1:]])
+    sheet = tiled([[in_square(test.images[i]) for i in best]])
     note = "As in the paper, the images shown are those with the best predictions."
-    return Result(rows, {"Test images with their predicted keywords.": figure}, {"Keywords": table}, [note])
-
-
-def _captioned(images: Sequence[Array], captions: Sequence[str]) -> Any:
-    """Return a figure of photographs, four in a row, with their words below."""
-    across = 4
-    down = -(-len(images) // across)
-    figure = new_figure(3 * across, 2.6 * down)
-    for axes, image, caption in zip(
-        figure.subplots(down, across, squeeze=False).ravel(), images, captions, strict=True
-    ):
-        axes.imshow(image)
-        axes.set_axis_off()
-        axes.set_title(caption, fontsize="small", y=-0.15)
-    return figure
+    return Result(rows, {"Test images, in the order of the table.": sheet}, {"Keywords": table}, [note])
 
 
 REPLACED = "Corel5k, 4500 and 499 photographs with 260 words; IAPR TC12 is not at hand"

@@ -50,7 +50,11 @@ def write_page(out: str | Path, reports: Sequence[Report], *, command: str, quic
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
     parts = [_tag("h1", TITLE), _code(command), _tag("p", f"{versions}; {machine}.")]
     if quick:
-        parts.append(_tag("p", "A quick run: fewer splits, starts or ranks. Do not cite these figures.", "other"))
+        parts.append(
+            _tag(
+                "p", "A quick run: fewer splits, starts or ranks. No claim is judged; do not cite the figures.", "other"
+            )
+        )
     overview = [[one.name, one.title, one.available, _verdict(one)] for one in reports]
     parts.append(_table("Overview", [["item", "what", "data", "result"], *overview], links=True))
     for paper, items in groupby(reports, key=lambda one: one.paper):

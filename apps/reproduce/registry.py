@@ -2,7 +2,7 @@
 
 A paper has a module here with a tuple ``EXPERIMENTS``. To add a table or figure, write a function of :class:`.Sizes`
 that returns a :class:`.Result` in the paper's module, and append an :class:`.Experiment` that names it to that tuple.
-The function reads its data through :mod:`visionnmf.datasets.local` (which honours ``--data``), uses
+The function reads its data through :mod:`.data` (which honours ``--data``), uses
 ``sizes.pick(full=..., quick=...)`` so that a quick run takes less than a minute, and returns figures of matplotlib
 (:mod:`.drawing`) or images as arrays, which the run writes and puts on the page. An item that cannot be repeated has no
 function, but a reason in `missing`.
@@ -66,13 +66,7 @@ EXPERIMENTS: dict[str, Experiment] = {one.name: one for paper in PAPERS.values()
 
 
 def find(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of names, each once and in the order of the papers; a paper's name means all of its items.
-
-    Raises
-    ------
-    ParameterError
-        For an unknown name, with the nearest one.
-    """
+    """Return the experiments of names, each once and in the papers' order; a paper's name means all of its items."""
     wanted: set[str] = set()
     for name in names:
         if name in PAPERS:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from visionnmf.datasets.local import load_face_set
+from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS
 
-from .drawing import Panel, curve_figure
+from .data import load_face_set
 from .experiments import Experiment, Result, Row, Sizes, compared
-from .tracks import Start, Tracks, arrival_rows, compile_solvers, curves_of, end_table, solver_track, track_panels
+from .tracks import Case, Start, Tracks, curves_of, follow_all, race
 
 __all__ = ["EXPERIMENTS", "SOLVER_NAMES", "count_iterations", "uniform_problem"]
 
@@ -100,57 +100,45 @@ def log_share(objectives: Array) -> Array:
     return np.log10(np.maximum(objectives, 1e-12))
 
 
-def tracks_of(problem: Problem, methods: Sequence[str], starts: Sequence[Start], budget: float) -> Tracks:
-    """Follow methods from the same starts, for `budget` CPU seconds each; objectives are shares of the start's."""
-    compile_solvers([SOLVER_NAMES[name] for name in methods], problem, starts[0])
-    found: Tracks = {name: [] for name in methods}
-    for name in methods:
-        for start in starts:
-            run = solver_track(SOLVER_NAMES[name], problem, start, budget)
-            shares = [value / run.objectives[0] for value in run.objectives]
-            found[name].append(run._replace(objectives=shares))
-    return found
-
-
-class Case(NamedTuple):
-    """What a panel shows: methods on a problem, each from the same starts, and the paper's claims about them."""
-
-    title: str
-    problem: Problem
-    starts: list[Start]
-    methods: tuple[str, ...]
-    claims: Claims
-
-
-def followed(cases: Sequence[Case], budget: float) -> Result:
-    """Follow the methods of each case for `budget` CPU seconds; return panels of objectives, and a row per claim."""
-    panels, rows, tracks = [], [], {}
-    for case in cases:
-        tracks[case.title] = tracks_of(case.problem, case.methods, case.starts, budget)
-        panels += track_panels(case.title, tracks[case.title], "log10 of the share", ["seconds"], show=log_share)
-        rows += arrival_rows(case.title, tracks[case.title], case.claims)
-    caption = f"Share of the start's objective that is left, against CPU seconds, up to {budget:g} s for each method."
-    return Result(rows, {caption: curve_figure(panels, columns=6)}, {"What was reached": end_table(tracks)})
+def case(
+    title: str, problem: Problem, start: Callable[[int], Start], methods: Sequence[str], claims: Claims, budget: float
+) -> Case:
+    """Return a case whose objectives are shares of that of the start; ``start(seed)`` returns the factors of a run."""
+    return Case(
+        title,
+        lambda seed: (problem, start(seed)),
+        {name: SOLVER_NAMES[name] for name in methods},
+        [(first, second, "seconds", f"yes, {'4.3' if methods == VARIANTS else '4.2'}") for first, second in claims],
+        budget,
+        lambda problem, start: problem.objective(*start),
+    )
 
 
 def uniform_case(
-    loss: str, shape: tuple[int, int], rank: int, n_starts: int, methods: tuple[str, ...], claims: Claims, l1: float = 0
+    loss: str, shape: tuple[int, int], rank: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0
 ) -> Case:
     """Return the case of random data of a shape and rank, with the weight `l1` of a penalty on H."""
-    X = uniform_problem(shape, rank, 0)[0]
-    starts = [uniform_problem(shape, rank, seed)[1:] for seed in range(n_starts)]
-    problem = Problem(X, LOSSES[loss], penalty_H=Penalties(l1=l1))
-    return Case(f"{loss}, {shape[0]} × {shape[1]}, K = {rank}", problem, starts, methods, claims)
+    problem = Problem(uniform_problem(shape, rank, 0)[0], LOSSES[loss], penalty_H=Penalties(l1=l1))
+    title = f"{loss}, {shape[0]} × {shape[1]}, K = {rank}"
+    return case(title, problem, lambda seed: uniform_problem(shape, rank, seed)[1:], methods, claims, budget)
 
 
-def face_case(loss: str, sizes: Sizes, methods: tuple[str, ...], claims: Claims, l1: float = 0) -> Case:
-    """Return the case of the faces of ORL, a face a column, at rank 20; a quick run has every fifth pixel."""
+def face_case(loss: str, step: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0) -> Case:
+    """Return the case of every `step`-th pixel of the faces of ORL, a face a column, at rank 20."""
     images = load_face_set(FACES.removesuffix(".npz")).images
-    pixel_step, n_starts = sizes.pick(full=(1, 3), quick=(5, 1))
-    X = images.reshape(len(images), -1).T[::pixel_step] + 1.0  # the IS divergence is infinite for zeros
-    starts = [uniform_start(X, 20, np.random.default_rng(seed), 0.5, 1.5) for seed in range(n_starts)]
+    X = images.reshape(len(images), -1).T[::step] + 1.0  # the IS divergence is infinite for zeros
     problem = Problem(np.ascontiguousarray(X), LOSSES[loss], penalty_H=Penalties(l1=l1))
-    return Case(f"{loss}, faces {X.shape[0]} × {X.shape[1]}, K = 20", problem, starts, methods, claims)
+
+    def start(seed: int) -> Start:
+        """Return uniform factors."""
+        return uniform_start(X, 20, np.random.default_rng(seed), 0.5, 1.5)
+
+    return case(f"{loss}, faces {X.shape[0]} × {X.shape[1]}, K = 20", problem, start, methods, claims, budget)
+
+
+def followed(cases: Sequence[Case], n_starts: int) -> Result:
+    """Follow the methods of each case, and draw the logarithm of the objectives as the paper does."""
+    return race(cases, n_starts, "log10 of the share of the start's objective", ["seconds"], columns=6, show=log_share)
 
 
 def random_curves(sizes: Sizes) -> Result:
@@ -158,40 +146,32 @@ def random_curves(sizes: Sizes) -> Result:
     problems = sizes.pick(full=(((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), quick=(((400, 200), 15),))
     n_starts, seconds = sizes.pick(full=(3, 30.0), quick=(1, 1.0))
     cases = [
-        uniform_case(loss, shape, rank, n_starts, COMPARED[loss], CLAIMS[loss])
+        uniform_case(loss, shape, rank, COMPARED[loss], CLAIMS[loss], seconds)
         for loss in LOSSES
         for shape, rank in problems
     ]
-    return followed(cases, budget=seconds)
+    return followed(cases, n_starts)
 
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
-    # The last two claims of each divergence are about the multiplicative updates and gradient descent.
-    cases = [face_case(loss, sizes, COMPARED[loss], CLAIMS[loss][-2:]) for loss in ("KL", "IS")]
-    seconds = sizes.pick(full=60.0, quick=2.5)  # on the processor, for each method
-    return followed(cases, budget=seconds)
+    step, n_starts, seconds = sizes.pick(full=(1, 3, 60.0), quick=(5, 1, 2.5))
+    # the last two claims of each divergence are about the multiplicative updates and gradient descent
+    cases = [face_case(loss, step, COMPARED[loss], CLAIMS[loss][-2:], seconds) for loss in ("KL", "IS")]
+    return followed(cases, n_starts)
 
 
-def variant_curves(sizes: Sizes) -> Result:
-    """Repeat figure 4 of the sBCD paper: sBCD beside its variants AL-A and AL-B.
+def variant_curves(sizes: Sizes, *, losses: Sequence[str], face_losses: Sequence[str], l1: float) -> Result:
+    """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD beside its variants AL-A and AL-B.
 
     These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
     """
-    shape, rank, n_starts, seconds = sizes.pick(full=((1500, 1000), 30, 3, 30.0), quick=((300, 200), 15, 1, 1.0))
-    cases = [uniform_case(loss, shape, rank, n_starts, VARIANTS, VARIANT_CLAIMS) for loss in ("KL", "IS", "Beta")]
-    cases += [face_case(loss, sizes, VARIANTS, VARIANT_CLAIMS) for loss in ("KL", "IS")]
-    return followed(cases, budget=seconds)
-
-
-def sparse_curves(sizes: Sizes) -> Result:
-    """Repeat figure 5 of the sBCD paper: sBCD and its two variants with an l1 penalty on H, as in section 3.3."""
-    shape, rank, n_starts, seconds = sizes.pick(full=((1500, 1000), 30, 3, 30.0), quick=((300, 200), 15, 1, 1.5))
-    cases = [
-        uniform_case("KL", shape, rank, n_starts, VARIANTS, VARIANT_CLAIMS, l1=ALPHA),
-        face_case("KL", sizes, VARIANTS, VARIANT_CLAIMS, l1=ALPHA),
-    ]
-    return followed(cases, budget=seconds)
+    shape, rank, step, n_starts, seconds = sizes.pick(
+        full=((1500, 1000), 30, 1, 3, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
+    )
+    cases = [uniform_case(loss, shape, rank, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in losses]
+    cases += [face_case(loss, step, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in face_losses]
+    return followed(cases, n_starts)
 
 
 def smooth_signals(seed: int) -> tuple[Array, Array]:
@@ -217,20 +197,23 @@ def signal_to_interference(truth: Array, found: Array) -> float:
 
 def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tracks]:
     """Follow methods on mixtures of smooth signals; return the SIR of the signals and that of the weights."""
-    solvers = {name: SOLVER_NAMES[name] for name in COMPARED[loss]}
-    of_signals: Tracks = {name: [] for name in solvers}
-    of_weights: Tracks = {name: [] for name in solvers}
-    for draw in range(n_draws):
+
+    def make(draw: int) -> tuple[Problem, Start]:
+        """Return the mixtures of a draw, and a start."""
         signals, weights = smooth_signals(draw)
-        problem = Problem(signals.T @ weights, LOSSES[loss])
         rng = np.random.default_rng(1000 + draw)
         start = rng.random((SIGNALS, LENGTH)) + 0.1, rng.random((SIGNALS, MIXTURES)) + 0.1
-        measure = partial(recovered, signals, weights)
-        compile_solvers(solvers.values(), problem, start)
-        for name, solver in solvers.items():
-            run = solver_track(solver, problem, start, budget, measure)  # the SIR in place of the objective
-            of_signals[name].append(run._replace(objectives=[signal for signal, _ in run.objectives]))
-            of_weights[name].append(run._replace(objectives=[weight for _, weight in run.objectives]))
+        return Problem(signals.T @ weights, LOSSES[loss]), start
+
+    case = Case("", make, {name: SOLVER_NAMES[name] for name in COMPARED[loss]}, (), budget)
+    found = follow_all(case, n_draws, lambda draw: partial(recovered, *smooth_signals(draw)))
+    of_signals, of_weights = (
+        {
+            name: [run._replace(objectives=[pair[factor] for pair in run.objectives]) for run in runs]
+            for name, runs in found.items()
+        }
+        for factor in (0, 1)
+    )
     return of_signals, of_weights
 
 
@@ -261,9 +244,10 @@ def recovery(sizes: Sizes) -> Result:
                 for factor, values in ends.items():
                     if better in values:  # CCD is for KL only
                         what = f"{loss}: {better} has the higher SIR of the {factor} than {worse}"
-                        rows.append(compared(what, values[better], values[worse], higher=True))
+                        rows.append(compared(what, values[better], values[worse], higher=True, paper="yes, 4.2"))
         what = f"{loss}: signals are recovered better than weights"
-        rows.append(compared(what, ends["signals"]["sBCD"], ends["weights"]["sBCD"], higher=True))
+        paper = "yes, 4.2"
+        rows.append(compared(what, ends["signals"]["sBCD"], ends["weights"]["sBCD"], higher=True, paper=paper))
     caption = f"SIR against CPU seconds, mean and standard deviation of {n_draws} draws; higher is better."
     return Result(rows, {caption: curve_figure(panels)}, {"SIR at the end": table})
 
@@ -296,7 +280,10 @@ SECONDS = (
 )
 NEARNESS = "A method is near the lowest objective when it is within 0.2 % of the lowest one that any of them has found."
 STARTS = "All methods have the same starts, and the same budget of seconds in place of a rule that stops them."
-UNIFORM = "The paper does not say how data and starts are drawn; here they are uniform in [0.5, 15]."
+UNIFORM = (
+    "Starts are uniform in [0.5, 15] as in section 4.1, but scaled to the mean of the data, and there are three in "
+    "place of five. The paper does not say how data are drawn; here they are uniform in [0.5, 15] as well."
+)
 STEP = "Gradient descent has the fixed step of our baseline; the paper does not give its step."
 LETTER = "sBCD is the update as printed (`sbcd-plain`), without the damping that our `sbcd` adds."
 
@@ -319,6 +306,7 @@ EXPERIMENTS = (
         data="ten mixtures of five smooth signals of 1000 values, without noise.",
         replaced="made signals of three Gaussian bumps in place of the 5-smooth set of Xspectra",
         protocol=(
+            "The paper adds Gaussian noise to the mixtures (4.1), and does not say how much; here there is none.",
             "Components are matched to the true ones by the least sum of distances; the paper does not say how.",
             "A thousandth is added to the signals, because the IS divergence is infinite for zeros.",
             STARTS,
@@ -348,7 +336,7 @@ EXPERIMENTS = (
         "sbcd/fig-4",
         "sBCD beside its variants AL-A and AL-B",
         "sBCD is best, AL-B next, and AL-A the slowest with the worst solution; with IS sBCD gains most.",
-        variant_curves,
+        partial(variant_curves, losses=("KL", "IS", "Beta"), face_losses=("KL", "IS"), l1=0.0),
         data="uniform random matrices of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20.",
         files=(FACES,),
         protocol=(UNIFORM, STARTS, NEARNESS, LETTER, SECONDS),
@@ -357,11 +345,13 @@ EXPERIMENTS = (
         "sbcd/fig-5",
         "the same with a sparse factor",
         "with an l1 penalty on H the order of the three variants stays.",
-        sparse_curves,
+        partial(variant_curves, losses=("KL",), face_losses=("KL",), l1=ALPHA),
         data="a uniform random matrix of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20; KL divergence.",
         files=(FACES,),
         protocol=(
             f"The paper does not give alpha; here it is {ALPHA:g}.",
+            "W is free, so that it can grow and H shrink without a loss: the penalty makes H no sparser. The paper's "
+            "footnote 3 bounds the norm of W.",
             "The penalty is that of the objective, alpha times the sum of H; the printed rule, with alpha in the "
             "denominator, minimises another one.",
             UNIFORM,

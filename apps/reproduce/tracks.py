@@ -1,4 +1,4 @@
-"""Following a method: its objectives against iterations and processor seconds, and the panels that show them."""
+"""Following solvers from the same starts: objectives against iterations and processor seconds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.apps.evaluate.solver_baselines import LEAST_SQUARES, gradient_descent, iterate
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS
 
-from .drawing import Panel
-from .experiments import Row, Table, compared
+from .experiments import Result, Row, Table, compared
 
 Array = NDArray[Any]
 Start = tuple[Array, Array]  # Wt (r, m) and H (r, n)
+Claim = tuple[str, str, str, str]  # the first method before the second, "iterations" or "seconds", what the paper says
 
 MANY = 100_000  # iterations
 MARKS = 40  # of a curve
@@ -90,7 +91,7 @@ def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
 def solver_track(
     solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
 ) -> Track:
-    """Follow a solver from a copy of the factors `start` for `budget` CPU seconds.
+    """Follow a solver, a name in SOLVERS, from a copy of the factors `start` for `budget` CPU seconds.
 
     ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
     """
@@ -98,11 +99,59 @@ def solver_track(
     return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
 
 
-def compile_solvers(solvers: Iterable[str], problem: Problem, start: Start) -> None:
-    """Run one iteration of each solver from a copy of `start`, which loads the kernels and is not to be timed."""
-    for solver in solvers:
-        # the budget is in seconds, which the first iteration spends
-        solver_track(solver, problem, start, budget=1e-9)
+class Case(NamedTuple):
+    """A problem on which solvers are compared, with the paper's claims about them.
+
+    `make` returns the problem and the start of a run, `solvers` has their names in SOLVERS by those of the paper, and
+    ``scale(problem, start)`` is what objectives are divided by.
+    """
+
+    title: str
+    make: Callable[[int], tuple[Problem, Start]]
+    solvers: Mapping[str, str]
+    claims: Sequence[Claim]
+    budget: float  # CPU seconds of each method
+    scale: Callable[[Problem, Start], float] = lambda problem, start: 1.0
+
+
+def follow_all(
+    case: Case, n_runs: int, measure: Callable[[int], Callable[[Array, Array], Any]] | None = None
+) -> Tracks:
+    """Follow all solvers from the same starts; ``measure(run)`` returns what is recorded instead of the objective."""
+    found: Tracks = {name: [] for name in case.solvers}
+    for number in range(n_runs):
+        problem, start = case.make(number)
+        scale = 1.0 if measure else case.scale(problem, start)
+        for name, solver in case.solvers.items():
+            if number == 0:  # one iteration loads the kernels, which is not to be timed
+                solver_track(solver, problem, start, budget=1e-9)
+            run = solver_track(solver, problem, start, case.budget, measure and measure(number))
+            found[name].append(run if measure else run._replace(objectives=[value / scale for value in run.objectives]))
+    return found
+
+
+def race(
+    cases: Sequence[Case],
+    n_runs: int,
+    y_label: str,
+    axes: Sequence[str] = ("iterations", "seconds"),
+    *,
+    near: float = NEAR,
+    columns: int = 4,
+    show: Callable[[Array], Array] = np.asarray,
+) -> Result:
+    """Follow the solvers of each case; return panels of objectives along `axes`, and a row for each claim."""
+    panels, rows, tracks = [], [], {}
+    for case in cases:
+        found = tracks[case.title] = follow_all(case, n_runs)
+        labels = {"iterations": "iterations", "seconds": "CPU seconds"}
+        panels += [
+            Panel(case.title, curves_of(found, axis, show), x_label=labels[axis], y_label=y_label, log_x=True)
+            for axis in axes
+        ]
+        rows += arrival_rows(case.title, found, case.claims, near)
+    caption = f"{y_label.capitalize()}, mean and standard deviation of {n_runs} starts."
+    return Result(rows, {caption: curve_figure(panels, columns=columns)}, {"What was reached": end_table(tracks)})
 
 
 def curves_of(
@@ -125,21 +174,6 @@ def curves_of(
     return curves
 
 
-def track_panels(
-    title: str,
-    tracks: Mapping[str, Sequence[Track]],
-    y_label: str,
-    axes: Sequence[str],
-    *,
-    show: Callable[[Array], Array] = np.asarray,
-) -> list[Panel]:
-    """Return a panel with the curves of all methods for each of `axes`, "iterations" or "seconds"."""
-    labels = {"iterations": "iterations", "seconds": "CPU seconds"}
-    return [
-        Panel(title, curves_of(tracks, axis, show), x_label=labels[axis], y_label=y_label, log_x=True) for axis in axes
-    ]
-
-
 def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEAR) -> dict[str, Array]:
     """Return after how many iterations or seconds, the `axis`, each run of each method is near the lowest objective.
 
@@ -158,20 +192,15 @@ def arrivals(tracks: Mapping[str, Sequence[Track]], axis: str, near: float = NEA
 
 
 def arrival_rows(
-    problem: str,
-    tracks: Mapping[str, Sequence[Track]],
-    claims: Iterable[tuple[str, str]],
-    axis: str = "seconds",
-    near: float = NEAR,
+    problem: str, tracks: Mapping[str, Sequence[Track]], claims: Iterable[Claim], near: float = NEAR
 ) -> list[Row]:
     """Return a row for each claim that the first method arrives before the second; see :func:`arrivals`."""
-    found = arrivals(tracks, axis, near)
-    return [
-        compared(
-            f"{problem}: {better} is near the lowest objective before {worse}, {axis}", found[better], found[worse]
-        )
-        for better, worse in claims
-    ]
+    rows = []
+    for first, second, axis, paper in claims:
+        found = arrivals(tracks, axis, near)
+        what = f"{problem}: {first} is near the lowest objective before {second}, {axis}"
+        rows.append(compared(what, found[first], found[second], paper=paper))
+    return rows
 
 
 def end_table(tracks: Mapping[str, Mapping[str, Sequence[Track]]]) -> Table:

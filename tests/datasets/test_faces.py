@@ -3,16 +3,14 @@
 import struct
 import zlib
 
-import cv2
 import numpy as np
 import pytest
-import tifffile
 from PIL import Image
 from scipy.io import savemat
 
 from visionnmf.datasets import Faces, _faces, load_faces
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import inputs, read_image, to_grey8
+from visionnmf.io import inputs, to_grey8
 
 
 def save(path, image, **options):
@@ -133,52 +131,9 @@ def test_colour_transparency_and_16_bits_become_8_bit_grey(tmp_path):
     np.testing.assert_array_equal(images[5].ravel()[1:], ramp.ravel()[1:])
 
 
-def test_deep_colours_are_rounded_before_they_become_grey(tmp_path, rng):
-    deep = rng.integers(0, 65536, (5, 4, 3), dtype=np.uint16)
-    (tmp_path / "a").mkdir()
-    cv2.imwrite(str(tmp_path / "a" / "1.png"), deep[..., ::-1])
-    tifffile.imwrite(tmp_path / "a" / "2.tif", deep, photometric="rgb")
-    tifffile.imwrite(tmp_path / "a" / "3.tif", (deep / 65535).astype(np.float32), photometric="rgb")
-    expected = np.rint(np.rint(deep / 257) @ [0.299, 0.587, 0.114])
-    for image in load_faces(tmp_path).images:
-        np.testing.assert_array_equal(image, expected)
-    np.testing.assert_array_equal(load_faces(tmp_path).images[0], to_grey8(read_image(tmp_path / "a" / "1.png")))
-
-
-def test_white_is_white_where_a_file_says_that_it_is_0(tmp_path):
-    (tmp_path / "a").mkdir()
-    ramp = np.linspace(0, 65535, 20).astype(np.uint16).reshape(5, 4)
-    tifffile.imwrite(tmp_path / "a" / "1.tif", ramp, photometric="miniswhite")
-    np.testing.assert_array_equal(load_faces(tmp_path).images[0], np.rint((65535 - ramp) / 257))
-
-
 def test_16_bits_are_rounded_to_8():
     levels = np.arange(65536, dtype=np.uint16).reshape(256, 256)
     np.testing.assert_array_equal(to_grey8(levels), np.rint(levels / 257))
-
-
-def test_pictures_are_turned_upright(tmp_path):
-    image = np.zeros((8, 16), np.uint8)
-    image[:, 8:] = 255
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise: the left half comes to the top
-    save(tmp_path / "a" / "1.jpg", image, exif=exif, quality=95)
-    (upright,) = load_faces(tmp_path).images
-    assert upright.shape == (16, 8)
-    assert upright[:7].max() < 20
-    assert upright[9:].min() > 235
-
-
-def test_pictures_that_mean_no_grey_are_left_out(tmp_path):
-    save(tmp_path / "a" / "1.png", face(1))
-    save(tmp_path / "a" / "2.tif", np.full((5, 4), 1.5, np.float32))
-    save(tmp_path / "a" / "3.tif", np.full((5, 4), 1 << 20, np.int32))
-    (tmp_path / "a" / "4.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 5\n")
-    with pytest.warns(UserWarning) as caught:
-        assert load_faces(tmp_path).files == ("a/1.png",)
-    words = ("floats must lie in", "int32 samples", "not a picture that can be read, it looks like text")
-    for warning, word in zip(caught, words, strict=True):
-        assert word in str(warning.message)
 
 
 def test_another_reader_serves_and_may_refuse(people):

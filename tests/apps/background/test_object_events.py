@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -14,7 +15,6 @@ from visionnmf.apps.background import BackgroundModel, Separated
 from visionnmf.apps.background.event_tables import EventFinder, find_boxes
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.settings import EventSettings
-from visionnmf.datasets import local
 from visionnmf.io import VideoWriter, read_image
 
 HEIGHT, WIDTH, RATE = 80, 200, 10
@@ -179,9 +179,12 @@ def test_the_command_takes_a_word_after_events_or_none(clip, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_people_in_a_hall_are_two_events():
+def test_two_people_in_a_hall_are_two_events(monkeypatch):
     data_file("video_sbi_hallandmonitor.zip")
-    frames = local.load_video_with_masks("sbi_hallandmonitor").frames
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[3] / "benchmarks")
+    from _clips import load_clip
+
+    frames = load_clip("sbi_hallandmonitor").frames
     finder, events = ObjectFinder(EventSettings(), 1 / 25), []
     for part in BackgroundModel().fit(frames).apply(frames):
         events += finder.add(replace(part, time=part.index / 25), find_boxes(part.mask, 0.0005))

@@ -11,6 +11,7 @@ from visionnmf.apps.evaluate.online_baselines import (
     DiagonalOMF,
     IncrementalNMF,
     ItakuraSaitoNMF,
+    PrintedDiagonalOMF,
     PrintedOMF,
 )
 from visionnmf.apps.evaluate.solver_baselines import LEAST_SQUARES, gradient_descent, iterate
@@ -116,14 +117,18 @@ def test_incremental_is_equation_40(samples, H, monkeypatch):
 
 
 @pytest.mark.slow
-def test_omf_is_equations_44_and_45(rng, start):
+@pytest.mark.parametrize(
+    ("method", "update"),
+    [(PrintedOMF, naive_online.omf_update), (PrintedDiagonalOMF, naive_online.diagonal_update)],
+)
+def test_omf_and_omf_da_are_as_printed(rng, start, method, update):
     parts = np.kron(np.eye(4), np.ones(4)) + 0.2 * rng.random((4, 16))  # hardly alike, so that A is well conditioned
     X = rng.random((ITERATIONS, 4)) @ parts + 0.1 * rng.random((ITERATIONS, 16))
     H = np.array([naive_online.on_simplex(row) for row in start[1]])
-    learner = PrintedOMF(H.copy())
+    learner = method(H.copy())
     for x in X:
         learner.learn(x[None])
-    np.testing.assert_allclose(learner.H, naive_online.omf(X, H, naive_online.omf_update), atol=1e-10)
+    np.testing.assert_allclose(learner.H, naive_online.omf(X, H, update), atol=1e-10)
 
 
 @pytest.mark.parametrize("simplex", [False, True])

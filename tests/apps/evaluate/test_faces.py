@@ -1,6 +1,5 @@
 """The comparison of methods: plans, splits, what is kept."""
 
-import csv
 import re
 
 import numpy as np
@@ -11,7 +10,7 @@ from visionnmf.apps.evaluate import Comparison, FaceConditions, RandomSplits, ev
 from visionnmf.apps.evaluate.faces import METHODS, make_split, study
 from visionnmf.apps.evaluate.settings import parse_corruption, parse_ranks
 from visionnmf.datasets import CORRUPTIONS, Faces
-from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -31,43 +30,6 @@ def test_every_method_recognises_made_people(faces):
     accuracy = {line["method"]: line["accuracy"] for line in found.table}
     assert set(accuracy) == set(METHODS)
     assert min(accuracy.values()) > 60 and accuracy["recognizer"] == 100
-
-
-def test_an_interrupted_comparison_goes_on(faces, tmp_path, monkeypatch):
-    conditions = FaceConditions(corruptions=("none", "laplace:20"), ranks=(2, 3), per_person=3)
-    methods = ("raw", "pca")
-    whole = compare(faces, Comparison(methods=methods, out=tmp_path / "whole"), conditions, 2)
-    job, done = application.run_split, []
-
-    def stops(*arguments):
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        done.append(arguments)
-        return job(*arguments)
-
-    monkeypatch.setattr(application, "run_split", stops)
-    parts = Comparison(methods=methods, out=tmp_path / "parts")
-    with pytest.raises(KeyboardInterrupt):
-        compare(faces, parts, conditions, 2)
-    done.clear()
-    found = compare(faces, parts, conditions, 2)
-    assert len(done) == 1  # the fourth alone
-    timeless = [[{**row, "seconds": None} for row in each.rows] for each in (whole, found)]
-    assert timeless[0] == timeless[1]
-    with (tmp_path / "parts" / "results.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(found.rows) == 2 * 2 * 3
-
-
-def test_other_data_are_run_anew(faces, tmp_path):
-    here = Comparison(methods=("raw",), out=tmp_path)
-    assert compare(faces, here).rows[0]["accuracy"] == 100
-    other = Faces(faces.images[:, ::-1].copy() // 2, faces.labels[::-1].copy(), faces.names)
-    seen = []
-    with pytest.raises(OutputExistsError, match="belongs to other settings or data; pass force=True"):
-        compare(other, here)
-    forced = Comparison(methods=("raw",), out=tmp_path, force=True)
-    compare(other, forced, progress=lambda *counts: seen.append(counts))
-    assert seen == [(1, 1)]
 
 
 def test_one_person_cannot_be_told_apart(faces):
@@ -130,14 +92,13 @@ def test_ranks_and_corruptions_are_read():
             parse_corruption(text)
 
 
-def test_the_command_draws_curves_and_what_was_learnt(folder, tmp_path):
+def test_the_command_draws_curves(folder, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--methods", "raw,pca", "--ranks", "2,3", "--splits", 2, "--train", 3, "--plots", "--both")
     corruptions = ("--corruption", "occlusion:6", "--corruption", "none")
     result = run("evaluate", "faces", folder, *corruptions, *options, "--out", tmp_path / "out")
     assert result.exit_code == 0 and "occlusion:6" in result.stdout and "corrupted" in result.stdout
-    sheets = {f"{what}-{kind}.png" for what in ("components", "reconstructions") for kind in ("none", "occlusion-6")}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == sheets | {"results.csv", "jobs", "accuracy.png"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"results.csv", "jobs", "accuracy.png"}
     again = run("evaluate", "faces", folder, *corruptions, *options, "--out", tmp_path / "out")
     assert again.exit_code == 0  # its own pictures
     bad = run("evaluate", "faces", folder, "--corruption", "rain")
@@ -146,11 +107,11 @@ def test_the_command_draws_curves_and_what_was_learnt(folder, tmp_path):
 
 def test_pictures_of_others_are_kept(folder, tmp_path):
     pytest.importorskip("matplotlib")
-    (tmp_path / "components-none.png").write_text("mine")
+    (tmp_path / "accuracy.png").write_text("mine")
     options = ("--methods", "pca", "--ranks", "2", "--splits", 1, "--train", 3, "--plots", "--out", tmp_path)
     refused = run("evaluate", "faces", folder, *options)
-    assert refused.exit_code == 2 and "components-none.png: exists already" in refused.stderr
-    assert (tmp_path / "components-none.png").read_text() == "mine" and not (tmp_path / "accuracy.png").exists()
+    assert refused.exit_code == 2 and "accuracy.png: exists already" in refused.stderr
+    assert (tmp_path / "accuracy.png").read_text() == "mine"
 
 
 def test_pictures_are_not_written_among_the_faces(folder):

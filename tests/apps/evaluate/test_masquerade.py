@@ -63,7 +63,7 @@ def test_methods_stand_beside_each_other_and_their_curves_are_drawn(histories, t
     assert found.table[0] == compare(histories).table[0] and found.table[0]["auc"] > 0.8
     assert all(0.4 < line["auc"] <= 1 for line in found.table)
     picture = tmp_path / "out" / "roc.png"
-    assert read_image(picture).shape[1] == 1200 and str(picture) in found.outputs
+    assert read_image(picture).shape[1] > 1000 and str(picture) in found.outputs
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "roc.png").write_text("mine")
     with pytest.raises(OutputExistsError):

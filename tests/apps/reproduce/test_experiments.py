@@ -13,6 +13,7 @@ from scipy.ndimage import gaussian_filter
 from visionnmf.apps.reproduce import (
     Sizes,
     conservative,
+    data as papers_data,
     masquerade,
     online_annotation,
     online_nmf,
@@ -20,8 +21,14 @@ from visionnmf.apps.reproduce import (
     registry,
 )
 from visionnmf.apps.reproduce.experiments import compared
-from visionnmf.apps.reproduce.online_nmf import SINGLE, objective_tracks, simplex_start
-from visionnmf.datasets import local
+from visionnmf.apps.reproduce.online_nmf import (
+    SINGLE,
+    CurveClaim,
+    MarkedRuns,
+    claim_rows,
+    objective_tracks,
+    simplex_start,
+)
 
 PAPERS = ("or-nmf", "p-nmf", "masquerade", "conservative")  # those whose data are made here
 NAMES = [one.name for paper in PAPERS for one in registry.PAPERS[paper].experiments if one.run is not None]
@@ -112,7 +119,7 @@ def test_an_experiment_runs_on_made_data(name, small, monkeypatch):
         read.add(file)
         return small / file
 
-    for module in (local, importlib.import_module(getattr(one.run, "func", one.run).__module__)):
+    for module in (papers_data, importlib.import_module(getattr(one.run, "func", one.run).__module__)):
         monkeypatch.setattr(module, "data_file", data_file, raising=False)
     result = one.run(Sizes(quick=True))
     assert read <= {*one.files}, "a file that the list does not know"
@@ -136,6 +143,18 @@ def test_methods_share_starts_and_the_loss_falls(rng):
     again = objective_tracks(X, 3, SINGLE[:1], "frobenius", 2, [5, 30, 60])["OR-NMF"]
     np.testing.assert_array_equal(again.losses, tracks["OR-NMF"].losses)
     np.testing.assert_allclose(simplex_start(3, 20, 0).sum(axis=1), 1)
+
+
+def test_a_claim_is_judged_by_the_seconds_to_the_higher_end():
+    fast = MarkedRuns(np.array([[1.0, 2, 3]]), np.array([[4.0, 3, 2]]))
+    slow = MarkedRuns(np.array([[2.0, 4, 6]]), np.array([[5.0, 2, 1]]))
+    tracks = {"fast": fast, "slow": slow, "stops": "a gradient is infinite"}
+    claim = CurveClaim("fast", "slow", ("seconds", "objective"), "yes, V.A")
+    seconds, ends = claim_rows(5, tracks, claim)
+    assert seconds.ours == "3 against 4" and seconds.verdict == "confirmed"  # both are at 2, the end of the fast one
+    assert ends.ours == "2 against 1" and ends.verdict == "reversed"
+    (row,) = claim_rows(5, tracks, claim._replace(first="stops"))
+    assert row.ours == "stops stops: a gradient is infinite" and row.verdict == "reversed"
 
 
 def test_parts_are_matched_one_to_one(rng):

@@ -5,11 +5,20 @@ import pytest
 from helpers import made_faces
 
 from visionnmf import NMF
-from visionnmf.apps.reproduce.face_clusters import cluster_people
-from visionnmf.apps.reproduce.mahnmf import foreign_share
+from visionnmf.apps.reproduce.mahnmf import cluster_people, foreign_share
 from visionnmf.apps.reproduce.mahnmf_outliers import low_rank_parts
 from visionnmf.apps.reproduce.sbcd import count_iterations, signal_to_interference, uniform_problem
-from visionnmf.apps.reproduce.tracks import Track, arrival_rows, arrivals, curves_of, follow, solver_track
+from visionnmf.apps.reproduce.tracks import (
+    Case,
+    Track,
+    arrival_rows,
+    arrivals,
+    curves_of,
+    follow,
+    follow_all,
+    race,
+    solver_track,
+)
 from visionnmf.datasets import Faces
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
@@ -45,8 +54,24 @@ def test_arrivals_by_hand():
     assert found["fast"] == [1.0]  # 2.001 is within .2 % of 2
     assert found["slow"] == [4.0 * 3 / 2]  # never near: the end, times 3 over 2
     assert arrivals({"fast": [FAST], "slow": [SLOW]}, "iterations", 0.5)["slow"] == [6]
-    (row,) = arrival_rows("made", {"fast": [FAST], "slow": [SLOW]}, [("fast", "slow")])
-    assert row.verdict == "confirmed" and "1 against 6" in row.ours
+    (row,) = arrival_rows("made", {"fast": [FAST], "slow": [SLOW]}, [("fast", "slow", "seconds", "yes, 5.1")])
+    assert row.verdict == "confirmed" and "1 against 6" in row.ours and row.paper == "yes, 5.1"
+
+
+def test_solvers_race_from_the_same_starts():
+    def make(seed):
+        X, *start = uniform_problem((12, 9), 3, seed)
+        return Problem(X, Loss("frobenius")), start
+
+    case = Case(
+        "made", make, {"A": "mu", "B": "hals"}, [("B", "A", "iterations", "no")], 0.02, lambda p, s: p.objective(*s)
+    )
+    result = race([case], 2, "share of the start's")
+    (row,) = result.rows
+    assert row.what == "made: B is near the lowest objective before A, iterations" and "of 2 runs" in row.ours
+    assert [line[:2] for line in result.tables["What was reached"][1:]] == [["made", "A"], ["made", "B"]]
+    for name, runs in follow_all(case, 2).items():
+        assert [run.objectives[0] for run in runs] == [1, 1] and min(runs[0].objectives) < 0.5, name
 
 
 def test_curves_are_means_over_runs():
@@ -84,7 +109,7 @@ def test_people_are_clustered_and_scored(rng):
     images, _ = made_faces(rng, 4, 6)
     faces = Faces(images, np.repeat(np.arange(1, 5), 6), tuple("abcd"))
     models = {"a": NMF(4, loss="frobenius", max_iter=50, tol=0)}
-    accuracy, information = cluster_people(faces, 3, ("none", None), models, 0, most=4)["a"]
+    accuracy, information = cluster_people(faces, 3, ("none", None), models, 0, 4)["a"]
     assert 0.5 < accuracy <= 1 and 0 <= information <= 1
 
 
