@@ -139,6 +139,12 @@ def record_of(path: str | Path) -> dict[str, Any] | None:
     -------
     dict or None
         What the block of `recording` was given.
+
+    Examples
+    --------
+    >>> from visionnmf.io import record_of
+    >>> record_of("nothing.png") is None
+    True
     """
     try:
         with open(path, "rb") as file:
