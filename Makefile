@@ -54,8 +54,9 @@ format:  ## ruff, changing files
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
-types: links  ## mypy
+types: links  ## mypy, and strictly a user's code with every public name
 	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy --strict --follow-imports=silent tests/typing_public.py
 
 links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors; git ignores them
 	ln -sfn ../apps visionnmf/apps

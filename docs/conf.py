@@ -32,7 +32,7 @@ source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["gallery/README.txt", "gallery/*.py"]
 root_doc = "index"
 html_theme = "pydata_sphinx_theme"
-html_title = "visionnmf"
+html_title = f"visionnmf {release}"
 html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,

@@ -1,5 +1,6 @@
 """Docstrings, examples and the README say what there is."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -15,31 +16,14 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = {"segment": "segmentation.md", "doctor": "commands.md"}
 
-PUBLIC_MODULES = [
-    "visionnmf",
-    "visionnmf.apps.annotation",
-    "visionnmf.apps.background",
-    "visionnmf.apps.evaluate",
-    "visionnmf.apps.faces",
-    "visionnmf.apps.features",
-    "visionnmf.apps.masquerade",
-    "visionnmf.apps.multiview",
-    "visionnmf.apps.reproduce",
-    "visionnmf.io",
-    "visionnmf.io.chunks",
-    "visionnmf.apps.segmentation",
-    "visionnmf.datasets",
-    "visionnmf.engine.losses",  # what a new loss or penalty is made of; the rest of the engine is internal
-    "visionnmf.engine.penalties",
-    "visionnmf.features",
-    "visionnmf.metrics",
-    "visionnmf.models",
-]
+(_PUBLIC,) = re.findall(r"^PUBLIC = (\{.*?^\})", (ROOT / "docs" / "conf.py").read_text(), re.MULTILINE | re.DOTALL)
+PUBLIC_MODULES = list(ast.literal_eval(_PUBLIC))  # those with a page in the reference
 
-# What they return is known from scikit-learn, or the same for all reports.
+# What they return is known from scikit-learn, the same for all reports, or said in their only line.
 FAMILIAR = {
     *("decision_function", "fit", "fit_transform", "inverse_transform", "partial_fit", "predict", "predict_proba"),
     *("score", "score_samples", "set_params", "transform", "as_dict"),
+    *("cluster_address", "installed_by", "is_shared"),
 }
 
 IGNORED = {
@@ -78,6 +62,12 @@ def test_docstring(name):
     ignored = IGNORED | {"RT01"} if name.rpartition(".")[2] in FAMILIAR else IGNORED
     errors = [(code, text) for code, text in validate(name)["errors"] if code not in ignored]
     assert not errors
+
+
+def test_the_file_for_type_checkers_uses_every_public_name():
+    text = (ROOT / "tests" / "typing_public.py").read_text()
+    public = {f"    {name}.{each}," for name in PUBLIC_MODULES for each in importlib.import_module(name).__all__}
+    assert public - set(text.splitlines()) == set()
 
 
 @pytest.mark.slow
