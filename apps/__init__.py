@@ -62,10 +62,24 @@ def on_cluster(scheduler: str) -> Iterator[None]:
 
 
 def cluster_address() -> str | None:
-    """Return the address of the scheduler that :func:`on_cluster` has named, or None outside of such a block."""
+    """Return the address of the scheduler that :func:`on_cluster` has named, or None outside of such a block.
+
+    Examples
+    --------
+    >>> from visionnmf.apps import cluster_address
+    >>> cluster_address() is None
+    True
+    """
     return _scheduler.get()
 
 
 def is_shared(processes: int, jobs: int) -> bool:
-    """Return whether jobs are shared among workers of a cluster, or, if there are two or more, among processes."""
+    """Return whether jobs are shared among workers of a cluster, or, if there are two or more, among processes.
+
+    Examples
+    --------
+    >>> from visionnmf.apps import is_shared
+    >>> is_shared(2, 3), is_shared(2, 1)
+    (True, False)
+    """
     return jobs > 0 if cluster_address() is not None else min(processes, jobs) > 1

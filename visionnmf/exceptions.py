@@ -30,7 +30,14 @@ PASS_FORCE = "pass force=True to replace it"  # how messages of OutputExistsErro
 
 
 def installed_by(extra: str) -> str:
-    """Return how messages about a missing optional library end; `extra` is a name of pyproject.toml."""
+    """Return how messages about a missing optional library end; `extra` is a name of pyproject.toml.
+
+    Examples
+    --------
+    >>> from visionnmf.exceptions import installed_by
+    >>> installed_by("plots")
+    '`sh setup.sh plots` installs it'
+    """
     return f"`sh setup.sh {extra}` installs it"
 
 

@@ -113,6 +113,16 @@ class RankDisplay:
     splits_ : list of matplotlib.lines.Line2D
     ax_ : matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import select_rank
+    >>> from visionnmf.plotting import RankDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> found = select_rank(rng.random((30, 3)) @ rng.random((3, 20)), [1, 2, 3, 4], random_state=0)
+    >>> RankDisplay.from_result(found).ax_.get_xlabel()
+    'rank (number of components)'
     """
 
     def __init__(self, selection: RankSelection) -> None:
@@ -162,6 +172,16 @@ class LossDisplay:
         The losses, the best at the top, with the standard deviation over the splits.
     ax_ : matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from visionnmf import select_loss
+    >>> from visionnmf.plotting import LossDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> found = select_loss(rng.random((30, 3)) @ rng.random((3, 20)), ["manhattan", "frobenius"], random_state=0)
+    >>> LossDisplay.from_result(found).ax_.get_xlabel()
+    'squared error at held-out entries, lowest = 1'
     """
 
     def __init__(self, selection: LossSelection) -> None:
