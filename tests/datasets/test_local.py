@@ -94,8 +94,8 @@ def npy(shape, dtype, content=b""):
 @pytest.mark.parametrize(
     ("content", "error", "sentence"),
     [
-        (b"not a zip", UnreadableError, "video_sbi_board.npz cannot be read"),
-        ({"frames.npy": npy((1 << 40,), "|u1")}, TooLargeError, "frames.npy has 1099511627776 bytes, more than"),
+        (b"not a zip", UnreadableError, "video_sbi_board.npz: cannot be read"),
+        ({"frames.npy": npy((1 << 40,), "|u1")}, TooLargeError, "decoding it takes more memory than there is"),
         ({"frames.npy": npy((9,), "|u1", b"short")}, UnreadableError, "cannot be read"),
         ({"frames.npy": npy((1,), "|O", b"cpickle")}, UnreadableError, "cannot be read"),
         ({"frames.npy": b"no header"}, UnreadableError, "cannot be read"),
