@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +20,7 @@ from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 
+from .hierarchy import count_labels
 from .overlays import draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, segment
 from .settings import FORMATS, Outputs, WantedSegments
@@ -99,7 +101,7 @@ def process_image(
     # replace are removed at the end.
     numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
-    image = io.read_image(source)
+    image, shape = io.read_reduced(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
     result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
     markers: list[dict[str, Any]] = []
@@ -108,13 +110,14 @@ def process_image(
     io.output_folder(folder)
     with io.together():
         for file, make in files.items():
-            _write(file, make(result), force)
+            content = make(result)
+            _write(file, _enlarged(np.asarray(content), shape) if make is PICTURES["labels"] else content, force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
-        "shape": result.labels.shape,
-        "sizes": result.sizes.tolist(),
+        "shape": shape,
+        "sizes": count_labels(_enlarged(result.labels, shape), len(result.sizes)).tolist(),
         "scale": result.scale,
         "n_regions": result.hierarchy.n_regions,
         "markers": markers,
@@ -127,8 +130,25 @@ def process_image(
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
+        notes=[*_reduced(result.labels.shape, shape), *_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
     )
+
+
+def _enlarged(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
+    """Return the labels of a picture that was read at half its size in its whole shape, others as they are."""
+    if labels.shape == shape:
+        return labels
+    return np.asarray(cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST_EXACT))
+
+
+def _reduced(found: tuple[int, ...], shape: tuple[int, int]) -> list[str]:
+    """Return a sentence about the size of results if the picture was read at half its size."""
+    if found == shape:
+        return []
+    return [
+        f"labels have all {shape[1]} x {shape[0]} pixels; other results, their coordinates included, and markers are "
+        f"of {found[1]} x {found[0]} pixels"
+    ]
 
 
 def _line(name: str, figures: dict[str, Any], found: str) -> str:
@@ -190,16 +210,19 @@ def process_paper(
     io.check_outputs(files, force, inputs=[source])
     from .paper_method import paper_segments  # imports scikit-learn, which other runs do not need
 
-    image = io.read_image(source)
+    image, shape = io.read_reduced(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
         for file, found in zip(files[1:], labels.values(), strict=True):
-            io.write_image(file, found.astype(np.uint16), force=force)
-    sizes = {method: np.bincount(found.ravel()).tolist() for method, found in labels.items()}
-    figures = {"shape": image.shape[:2], "sizes": sizes, "seconds": time.perf_counter() - begin}
+            io.write_image(file, _enlarged(found.astype(np.uint16), shape), force=force)
+    sizes = {
+        method: count_labels(_enlarged(found.astype(np.uint16), shape), int(found.max()) + 1).tolist()
+        for method, found in labels.items()
+    }
+    figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
     counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
     return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])

@@ -304,7 +304,7 @@ def test_a_bad_mat_is_one_line(tmp_path):
         assert "\n" not in str(caught.value)
 
     path.write_bytes(b"nothing of the kind")
-    check(UnreadableError, "cannot be read")
+    check(UnreadableError, "not a file of MATLAB 4 to 7, or damaged")
     savemat(path, {"X": good["fea"], "gnd": good["gnd"]})
     check(UnreadableError, "it has no fea, it holds 'X', 'gnd'")
     savemat(path, {**good, "fea": "text"})
@@ -317,7 +317,7 @@ def test_a_bad_mat_is_one_line(tmp_path):
     check(UnsupportedError, "for 2 images")
     savemat(path, good)
     path.write_bytes(path.read_bytes()[:-40])
-    check(UnreadableError, "cannot be read")
+    check(UnreadableError, "not a file of MATLAB 4 to 7, or damaged")
 
 
 def test_damage_anywhere_in_an_npz_is_an_error_of_ours_or_harmless(tmp_path, rng):

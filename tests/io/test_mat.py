@@ -39,3 +39,10 @@ def test_other_versions_are_named(tmp_path):
     (tmp_path / "x.mat").write_bytes(header + b"\x89HDF\r\n\x1a\n" + bytes(400))
     with pytest.raises(UnsupportedError, match="save it in MATLAB with the option -v7"):
         read_mat(tmp_path / "x.mat", ["x"])
+
+
+@pytest.mark.parametrize("content", [b"<html>parked</html>", b"x" * 500, bytes(300), b"\xe8\x03\0\0" + bytes(9)])
+def test_what_is_no_matlab_file_is_one_line(tmp_path, content):
+    (tmp_path / "x.mat").write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"x\.mat: not a file of MATLAB 4 to 7, or damaged; .* -v7"):
+        read_mat(tmp_path / "x.mat", ["x"])

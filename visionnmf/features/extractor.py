@@ -22,7 +22,7 @@ from visionnmf._checks import check_count, shown
 from visionnmf._pixel_range import PixelRangeWarning, in_full_range
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
-from visionnmf.io import read_image
+from visionnmf.io import read_reduced
 
 from .images import check_image, reduce_image
 from .interest_points import harris_laplace
@@ -56,7 +56,7 @@ class PreparedImage:
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
         """Read a file or check an array, and make it 8-bit RGB of at most `max_pixels` (None: of its own size)."""
         pixels, self.note = in_full_range(
-            check_image(read_image(image) if isinstance(image, str | Path) else image)
+            check_image(read_reduced(image)[0] if isinstance(image, str | Path) else image)
         )  # the note says what white is, if that is not sure
         size = pixels.shape[0] * pixels.shape[1]
         limit = size if max_pixels is None else max_pixels

@@ -41,9 +41,10 @@ _START += "from visionnmf.io.decoding import serve; serve(*limits)"
 
 
 class _State:
-    """Whether this process decodes in a child, and the child, which one thread at a time may use."""
+    """Whether this process decodes in a child, the child, which one thread at a time may use, and words for a limit."""
 
     apart = False
+    memory = "memory than there is"
     child: Child | None = None
     lock = threading.Lock()
 
@@ -51,7 +52,7 @@ class _State:
 def apart(function: Callable[P, T]) -> Callable[P, T]:
     """Mark a function of a file, named by its first argument, to run in the child after :func:`decode_apart`.
 
-    Whatever a library raises in it becomes an UnreadableError of one line.
+    Whatever a library raises in it becomes an UnreadableError of one line, or a TooLargeError if memory runs out.
     """
 
     @functools.wraps(function)
@@ -62,10 +63,10 @@ def apart(function: Callable[P, T]) -> Callable[P, T]:
                 return result
         try:
             return function(*args, **kwargs)
-        except (VisionNMFError, MemoryError):
+        except VisionNMFError:
             raise
         except Exception as error:  # decoders raise nearly anything on damaged files
-            raise UnreadableError(_complaint(args[0], error)) from error
+            raise _complaint(args[0], error) from error
 
     return decoded
 
@@ -198,6 +199,7 @@ def serve(seconds: int, *modules: str) -> None:
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # decoders that print must not disturb the replies
     _limit("RLIMIT_AS", MEMORY)
+    _State.memory = f"than {MEMORY >> 30} GiB of memory"
     _limit("RLIMIT_CORE", 0)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # A thread reads, so that the end of the first process ends this one also while it decodes.
@@ -215,6 +217,7 @@ def serve(seconds: int, *modules: str) -> None:
             rest = memoryview(part)
             while rest:
                 rest = rest[replies.write(rest) :]
+        del reply, parts, part, rest, buffers  # a picture would stay in memory until the next one
 
 
 def _read_requests(requests: queue.SimpleQueue[Any]) -> None:
@@ -234,11 +237,8 @@ def _result(module: str, name: str, args: Sequence[Any], kwargs: dict[str, Any],
         return getattr(import_module(module), name)(*args, **kwargs)
     except VisionNMFError as error:
         return error
-    except MemoryError:
-        what = f"decoding it takes more than {MEMORY >> 30} GiB of memory"
-        return TooLargeError(f"{args[0]}: {what}; save it smaller or in another format")
     except Exception as error:
-        return UnreadableError(_complaint(args[0], error))
+        return _complaint(args[0], error)
 
 
 def _limit(name: str, value: int, *, soft: bool = False) -> None:
@@ -254,6 +254,9 @@ def _limit(name: str, value: int, *, soft: bool = False) -> None:
         resource.setrlimit(kind, (value, hard if soft else value))
 
 
-def _complaint(name: object, error: Exception) -> str:
-    """Return what a library said about a file, without NumPy's advice to trust it."""
-    return f"{name}: cannot be read ({one_line(error).split(' To allow loading')[0]:.200})"
+def _complaint(name: object, error: Exception) -> VisionNMFError:
+    """Return the error for what a library said about a file, without NumPy's advice to trust it."""
+    if isinstance(error, MemoryError):
+        what = f"decoding it takes more {_State.memory}"
+        return TooLargeError(f"{name}: {what}; save it smaller or in another format")
+    return UnreadableError(f"{name}: cannot be read ({one_line(error).split(' To allow loading')[0]:.200})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
+import threading
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,6 @@ from PIL import Image, features
 from visionnmf.exceptions import (
     MediaError,
     ParameterError,
-    TooLargeError,
     UnreadableError,
     UnsupportedError,
     installed_by,
@@ -25,9 +24,11 @@ from visionnmf.exceptions import (
 from .decoding import apart
 from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
-from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
+from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 MAX_IMAGE_PIXELS = 100_000_000
+MAX_HALVED_PIXELS = 250_000_000  # of a picture that is read at half its height and width
+STRIP = 256  # rows that are converted and halved at once; even
 
 # Decoders that read only the bytes they are given. Others of Pillow start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
@@ -39,6 +40,7 @@ _ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 _TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 # Matroska, Flash video, Ogg, MPEG program streams and MPEG-1 video; MP4 and AVI begin with sizes.
 _VIDEO_STARTS = (b"\x1aE\xdf\xa3", b"FLV\x01", b"OggS", b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3")
+_OPENING = threading.Lock()
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
@@ -87,15 +89,31 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     >>> read_image("photo.png").shape
     (8, 9, 3)
     """
-    image, notes = read_with_notes(source, max_pixels=max_pixels)
+    image, notes, _ = read_with_notes(source, max_pixels=max_pixels, whole=max_pixels)
     for note in notes:
         warnings.warn(f"{source}: {note}", UserWarning, stacklevel=2)
     return image
 
 
+def read_reduced(source: str | Path) -> tuple[NDArray[Any], tuple[int, int]]:
+    """Read one picture as :func:`read_image` does, and return its height and width, too.
+
+    From 100 to 250 megapixels it is read at half its height and width, with a warning.
+    """
+    image, notes, shape = read_with_notes(source, max_pixels=MAX_HALVED_PIXELS)
+    for note in notes:
+        warnings.warn(f"{source}: {note}", UserWarning, stacklevel=2)
+    return image, shape
+
+
 @apart
-def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
-    """Read one picture, and return the warnings of :func:`read_image` as a list, for callers that read thousands."""
+def read_with_notes(
+    source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS, whole: int = MAX_IMAGE_PIXELS
+) -> tuple[NDArray[Any], list[str], tuple[int, int]]:
+    """Return one picture, the warnings of :func:`read_image`, for callers that read thousands, and its whole shape.
+
+    Pictures of more than `whole` pixels are halved in both directions, or refused if they have 16 bits or floats.
+    """
     name = str(source)
     if name.startswith(SAMPLE_PREFIX):
         samples = _samples()
@@ -105,32 +123,29 @@ def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -
     else:
         path = regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
-    return _decoded(path.read_bytes(), name, max_pixels)
+    return _decoded(path.read_bytes(), name, max_pixels, whole)
 
 
 def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
     """Decode one picture from the bytes of a file, as :func:`read_image` does; `name` is for messages."""
-    image, notes = _decoded(data, name, max_pixels)
+    image, notes, _ = _decoded(data, name, max_pixels, max_pixels)
     for note in notes:
         warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
     return image
 
 
-def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
-    """Decode the bytes of a picture as RGB, with notes on what was left out; any error becomes one of ours."""
+def _decoded(data: bytes, name: str, max_pixels: int, whole: int) -> tuple[NDArray[Any], list[str], tuple[int, int]]:
+    """Decode a picture as RGB, with notes on what was left out and its shape; any error becomes one of ours."""
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # decoders warn of oddities; what matters is reported below
-            image = _decode(data, name, max_pixels, notes)
+            image, shape = _decode(data, name, max_pixels, whole, notes)
     except (MediaError, MemoryError):
         raise
-    except Image.DecompressionBombError as error:  # Pillow's own limit; its sentence begins with the size
-        pixels = "".join(re.findall(r"\d+", str(error))[:1])
-        raise TooLargeError(f"{name}: declares {pixels} pixels; at most {max_pixels} are read") from error
     except Exception as error:  # decoders raise nearly anything on damaged files
         raise UnreadableError(f"{name}: {_complaint(error)}") from error
-    return image, notes
+    return image, notes, shape
 
 
 def sample_names() -> list[str]:
@@ -166,39 +181,77 @@ def _complaint(error: Exception) -> str:
     return f"the file is damaged or not a picture that can be read ({text})"
 
 
-def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode the bytes of a picture, by tifffile or else by Pillow; add to `notes` what is left out."""
+def _decode(
+    data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]
+) -> tuple[NDArray[Any], tuple[int, int]]:
+    """Decode a picture, by tifffile or else by Pillow, and return its shape; add to `notes` what is left out."""
     if data[:4] in _TIFF_STARTS:
         from .tiff_decoding import decode_tiff  # here, because tifffile takes 0.1 s to import
 
-        image = decode_tiff(data, name, max_pixels, notes)
+        image = decode_tiff(data, name, max_pixels, whole, notes)
         if image is not None:
-            return image
+            return image, (image.shape[0], image.shape[1])
     elif data.startswith(_PNG) and _PNG_END not in data:
         raise UnreadableError(f"{name}: the file is cut off before the end of the PNG data")
-    return _decode_with_pillow(data, name, max_pixels, notes)
+    return _decode_with_pillow(data, name, max_pixels, whole, notes)
 
 
-def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
-    """Decode the bytes of a picture by Pillow, after checking its declared size, and turn it upright."""
-    try:
-        image: Image.Image = Image.open(io.BytesIO(data), formats=_formats(data, name))
-    except Image.UnidentifiedImageError as error:
-        what = _looks_like(data)
-        raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
+def _decode_with_pillow(
+    data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]
+) -> tuple[NDArray[Any], tuple[int, int]]:
+    """Decode a picture by Pillow, after checking its declared size, and turn it upright; return its shape, too."""
+    formats = _formats(data, name)
+    with _OPENING:  # one thread, because Pillow's own limit, in place of which ours is checked, is global
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            image: Image.Image = Image.open(io.BytesIO(data), formats=formats)
+        except Image.UnidentifiedImageError as error:
+            what = _looks_like(data)
+            raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
     with image:
-        check_size(name, *image.size, max_pixels)
+        width, height = image.size
+        check_size(name, width, height, max_pixels)
+        # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
+        deep = image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6)
+        if deep:
+            check_size(name, width, height, whole, DEEP)
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
+        if width * height > whole:
+            many = f"more than {whole / 1e6:g} megapixels"
+            notes.append(f"{width} x {height} pixels, {many}; it is read at half its height and width")
+            image.draft(None, (width // 2, height // 2))  # JPEG is halved on decoding
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
-        # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
-        if image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6):
-            return turn_upright(_deep_png(data, image, name, notes), orientation)
+        as_stored = image.width * image.height == width * height
+        if as_stored:
+            width, height = image.size  # Pillow has turned TIFF files upright
+        shape = (height, width) if orientation < 5 else (width, height)
+        if deep:
+            return turn_upright(_deep_png(data, image, name, notes), orientation), shape
         # Pillow spreads grey of 2 and 4 bits over 8, but not the grey value that stands for transparent.
         if image.mode == "L" and image.format == "PNG" and data[24] in (2, 4) and "transparency" in image.info:
             image.info["transparency"] *= 255 // (2 ** data[24] - 1)
-        return turn_upright(_pixels(image, name, notes), orientation)
+        pixels = (_halved if as_stored and width * height > whole else _pixels)(image, name, notes)
+        return turn_upright(pixels, orientation), shape
+
+
+def _halved(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
+    """Return a decoded Pillow picture as :func:`_pixels` does, at half its size; in strips, to take little memory."""
+    import cv2
+
+    width, height = image.size
+    said: list[str] = []
+    for top in range(0, height, STRIP):
+        strip = _pixels(image.crop((0, top, width, min(top + STRIP, height))), name, said)
+        if top == 0:
+            halved = np.empty(((height + 1) // 2, (width + 1) // 2, 3), strip.dtype)
+        rows = halved[top // 2 : (top + STRIP) // 2]
+        cv2.resize(strip, rows.shape[1::-1], rows, interpolation=cv2.INTER_AREA)
+    notes += dict.fromkeys(said)
+    return halved
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
     """Return the text of a file of at most 256 MiB; raise UnreadableError, also if it is not in its encoding."""
     path = regular_file(path, kind)
     if path.stat().st_size > MOST_TEXT:
-        raise TooLargeError(f"{path}: more than {MOST_TEXT >> 20} MiB")
+        raise TooLargeError(f"{path}: more than {MOST_TEXT >> 20} MiB; divide it into several files")
     try:
         return path.read_bytes().decode(encoding)
     except UnicodeDecodeError as error:
@@ -261,4 +261,4 @@ def check_is_path(path: str | Path, kind: str) -> None:
 def check_bytes(name: object, count: int) -> None:
     """Raise TooLargeError if `count` bytes are more than 1 GiB."""
     if count > MAX_BYTES:
-        raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}.")
+        raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}; divide it, or make it smaller, first.")

@@ -11,6 +11,8 @@ from PIL import Image
 from visionnmf._pixel_range import in_eight_bits
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 
+DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
+
 
 def to_grey8(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]:
     """Return a grey or RGB picture of 8 or 16 bits as grey uint8 (height, width).
@@ -29,11 +31,15 @@ def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.u
     return np.array(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
-def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
-    """Raise TooLargeError or UnreadableError if a picture of a declared size should not be decoded."""
+def check_size(name: str, width: int, height: int, max_pixels: int, what: str = "") -> None:
+    """Raise TooLargeError or UnreadableError if a picture of a declared size should not be decoded.
+
+    `what` says which pictures may have at most so many, if not all.
+    """
     if width * height > max_pixels:
         raise TooLargeError(
-            f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read"
+            f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read{what}; "
+            "make it smaller first, for instance by: magick picture.png -resize 50% smaller.png"
         )
     if width < 1 or height < 1:
         raise UnreadableError(f"{name}: declares a size of {width} x {height} pixels; the file is damaged")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .pixel_conversion import check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
+from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
 
 _TIFFFILE_COMPRESSIONS = {
     1,
@@ -23,8 +23,11 @@ _TIFFFILE_COMPRESSIONS = {
 }  # that tifffile decodes without further libraries: none, Deflate, PackBits
 
 
-def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
-    """Decode a TIFF file with 16-bit or float samples; Pillow decodes others (None). `notes` gets what is left out."""
+def decode_tiff(data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]) -> NDArray[Any] | None:
+    """Decode a TIFF file with 16-bit or float samples of at most `whole` pixels; Pillow decodes others (None).
+
+    `notes` gets what is left out.
+    """
     if not (log := logging.getLogger("tifffile")).handlers:
         log.addHandler(logging.NullHandler())  # otherwise it prints about damaged files
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
@@ -52,6 +55,7 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> ND
                 f"{name}: {described} samples with photometric interpretation {int(page.photometric)} are not "
                 "supported; save the picture as 8- or 16-bit grey or RGB"
             )
+        check_size(name, page.imagewidth, page.imagelength, whole, DEEP)
         samples = _tiff_samples(page, data, name)
     orientation = page.tags.valueof(274, 1)
     return turn_upright(_tiff_colours(page, samples, name, notes), orientation)

@@ -384,7 +384,7 @@ class _Folder:
 
     def read(self, number: int) -> NDArray[np.uint8]:
         """Read a picture as 8-bit RGB, and remember the notes on it."""
-        picture, notes = read_with_notes(self._paths[number])
+        picture, notes, _ = read_with_notes(self._paths[number])
         if picture.dtype == np.uint16:
             notes = [*notes, *filter(None, [self._note_on_range(picture)])]
         for note in notes:
