@@ -16,7 +16,8 @@ def description() -> str:
     pictures = source.replace("github.com", "raw.githubusercontent.com") + "/main/"
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     text = re.sub(r"(!\[[^]]*\]\()(?!https?:|#)", rf"\1{pictures}", text)
-    return re.sub(r"((?<!!)\[[^]!]*\]\()(?!https?:|#)", rf"\1{source}/blob/main/", text)
+    # links from words, and from pictures
+    return re.sub(r"((?<!!)\[[^]!]*\]\(|\)\]\()(?!https?:|#)", rf"\1{source}/blob/main/", text)
 
 
 setup(long_description=description(), long_description_content_type="text/markdown")

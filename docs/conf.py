@@ -40,7 +40,6 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 
-autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it in words
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
@@ -65,7 +64,9 @@ PUBLIC = {  # the modules whose names are public, and what they hold
     "visionnmf": "Estimators and the choice of rank and loss",
     "visionnmf.features": "Features of images",
     "visionnmf.plotting": "Plots",
+    "visionnmf.metrics": "Measures of clusterings",
     "visionnmf.io": "Pictures, video, tables and model files",
+    "visionnmf.io.chunks": "Sources of samples for streams",
     "visionnmf.datasets": "Data sets",
     "visionnmf.exceptions": "Errors",
     "visionnmf.apps": "What all applications share",
@@ -76,16 +77,26 @@ PUBLIC = {  # the modules whose names are public, and what they hold
     "visionnmf.apps.multiview": "Several views",
     "visionnmf.apps.masquerade": "Command logs",
     "visionnmf.apps.features": "Tables of features",
+    "visionnmf.apps.evaluate": "Comparisons of methods",
+    "visionnmf.apps.reproduce": "Repetitions of the papers",
+    "visionnmf.models": "What the choices of rank and loss return",
+    "visionnmf.engine.losses": "Parts of a new loss",
+    "visionnmf.engine.penalties": "Parts of a new penalty",
 }
 
 
-def write_reference() -> None:
-    """Write a page for each public module, with a summary of its names, from which autosummary makes their pages."""
+def write_reference() -> list[str]:
+    """Write and return a page for each public module, which lists its names; autosummary makes their pages."""
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     pages = {"index": _page("Python reference", ".. toctree::", PUBLIC)}
+    listed = set[int]()  # objects; one that several modules hold is on the page of the first
+    wanted = set[str]()  # files of names
     for module, title in PUBLIC.items():
-        names = sorted(import_module(module).__all__)
+        public = {name: id(getattr(import_module(module), name)) for name in import_module(module).__all__}
+        names = sorted(name for name, number in public.items() if number not in listed)
+        listed |= set(public.values())
+        wanted |= {f"{module}.{name}.rst" for name in names}
         intro = f".. automodule:: {module}\n\n.. currentmodule:: {module}\n\n"
         intro += ".. autosummary::\n   :toctree: generated\n   :nosignatures:"
         pages[module] = _page(title, intro, names)
@@ -93,6 +104,10 @@ def write_reference() -> None:
         target = folder / f"{name}.rst"
         if not target.is_file() or target.read_text("utf-8") != text:  # unchanged pages are not read again
             target.write_text(text, "utf-8")
+    for file in folder.glob("generated/*.rst"):  # of an earlier build
+        if file.name not in wanted:
+            file.unlink()
+    return [str(folder / f"{module}.rst") for module in PUBLIC]
 
 
 def _page(title: str, intro: str, entries: Iterable[str]) -> str:
@@ -106,7 +121,8 @@ def _escape(app: object, what: str, name: str, obj: object, options: object, lin
 
 
 def _within(app: object, name: str, text: list[str]) -> None:
-    """Let links to pages outside docs/ lead to the first page; they work where the files are stored."""
+    """Let links that work where the files are stored lead to pages of the site."""
+    text[0] = re.sub(r"\]\(((?:\.\./)*)gallery/(plot_\w+)\.py\)", r"](\1auto_gallery/\2.rst)", text[0])
     text[0] = re.sub(r"\]\((\.\./)+(datasets/)?README\.md\)", f"]({'../' * name.count('/')}index.md)", text[0])
 
 
@@ -116,4 +132,4 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", _escape, priority=600)
 
 
-write_reference()  # before Sphinx looks for pages
+autosummary_generate = write_reference()  # before Sphinx looks for pages

@@ -9,7 +9,7 @@ from typing import Any
 import av
 import cv2
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 from skimage import data
 
 from visionnmf import NMF, MultiviewNMF
@@ -38,6 +38,18 @@ TEXTURES = {
     "hubble_deep_field": ["stars", "space"],
 }
 SIDE = 96  # of a crop, pixels
+TILE = (420, 210)  # width and height of a picture of the strip, pixels
+STRIP = {  # pictures of the gallery, and the part of each that is shown: left, top, right, bottom
+    "segment": (0, 0.08, 0.64, 0.82),
+    "scribbles": (0.335, 0.08, 1, 1),
+    "background": (0.36, 0.06, 1, 0.55),
+    "denoise_faces": (0, 0.268, 1, 0.755),
+    "unknown_faces": (0, 0, 1, 1),
+    "annotate": (0, 0, 0.5, 1),
+    "views": (0, 0, 1, 1),
+    "rank_and_loss": (0, 0, 1, 1),
+    "stream": (0, 0.07, 1, 1),
+}
 
 
 def readme() -> None:
@@ -148,6 +160,15 @@ def annotation() -> None:
     write_image(IMAGES / "annotation.png", np.hstack(tiles), force=True)
 
 
+def strip() -> None:
+    """Cut the nine small pictures of the README out of those of the gallery, which `make docs` has drawn."""
+    for name, (left, top, right, bottom) in STRIP.items():
+        with Image.open(IMAGES.parent / "auto_gallery" / "images" / f"sphx_glr_plot_{name}_001.png") as drawn:
+            box = (left * drawn.width, top * drawn.height, right * drawn.width, bottom * drawn.height)
+            picture = ImageOps.pad(drawn.convert("RGB").crop(tuple(map(round, box))), TILE, color="white")
+        picture.save(IMAGES / f"{name}.webp", quality=80, method=6)
+
+
 PICTURES = {
     "readme": readme,
     "surveillance": surveillance,
@@ -155,6 +176,7 @@ PICTURES = {
     "parts": parts,
     "imputed": imputed,
     "annotation": annotation,
+    "strip": strip,
 }
 
 if __name__ == "__main__":

@@ -150,9 +150,9 @@ class ImagesWithWords(Described):
     `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
     """
 
+    notes: list[str]
     Y: Any
     words: list[str]
-    notes: list[str]
 
     __repr__ = brief
 
@@ -193,7 +193,7 @@ def images_with_words(
     Y = sp.csr_array((np.ones(len(indices), np.float32), indices, starts), shape=(len(files), len(vocabulary)))
     skipped += found.skipped
     notes += found.notes
-    return ImagesWithWords(found.X[kept], files, found.views, found.extraction, skipped, Y, vocabulary, notes)
+    return ImagesWithWords(found.X[kept], files, found.views, found.extraction, skipped, notes, Y, vocabulary)
 
 
 def _find_words(

@@ -51,6 +51,7 @@ COMMANDS = {
     "features": _Entry("features", "Write a table of image features.", "visionnmf.io.images"),
     "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
+    "doctor": _Entry("doctor", "Report versions, codecs, threads and extras of this installation."),
 }
 
 HELP = ("help", "Show the help of a command: visionnmf help segment.")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from visionnmf import __version__
 
-__all__ = ["TRIED", "untried", "versions"]
+__all__ = ["TRIED", "installed", "untried", "versions"]
 
 
 class Tried(NamedTuple):
@@ -37,22 +37,22 @@ SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "opencv-python-headless", "a
 
 def versions() -> str:
     """Return the versions of visionnmf, Python and the libraries that results depend on, in one line."""
-    installed = ", ".join(f"{name} {_installed(name) or 'missing'}" for name in SHOWN)
-    return f"visionnmf {__version__} (Python {platform.python_version()}, {installed})"
+    libraries = ", ".join(f"{name} {installed(name) or 'missing'}" for name in SHOWN)
+    return f"visionnmf {__version__} (Python {platform.python_version()}, {libraries})"
 
 
 def untried() -> str:
     """Return which installed libraries are older or newer than any that was tried, in words; empty if none is."""
     found = []
     for package, oldest, newest in TRIED.values():
-        installed = _installed(package)
-        if installed is None:
+        present = installed(package)
+        if present is None:
             continue
-        what = "older" if _release(installed) < _release(oldest) else ""
-        if _release(installed)[:2] > _release(newest)[:2]:  # bugs are mended in between
+        what = "older" if _release(present) < _release(oldest) else ""
+        if _release(present)[:2] > _release(newest)[:2]:  # bugs are mended in between
             what = "newer"
         if what:
-            found.append(f"{package} {installed} is {what} than any tried ({oldest} to {newest})")
+            found.append(f"{package} {present} is {what} than any tried ({oldest} to {newest})")
     return "; ".join(found)
 
 
@@ -63,8 +63,8 @@ def _release(number: str) -> tuple[int, ...]:
     return Version(number).release
 
 
-def _installed(package: str) -> str | None:
-    """Return the version of an installed package."""
+def installed(package: str) -> str | None:
+    """Return the version of an installed package, None if it is missing."""
     try:
         return version(package)
     except PackageNotFoundError:

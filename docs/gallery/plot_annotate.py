@@ -2,45 +2,50 @@
 Words for pictures
 ==================
 
-Pictures that look alike share words. ``visionnmf annotate`` does this for folders.
+Pictures that look alike share words. ``visionnmf annotate`` does the same on the command line. Beside the scores of the
+words stand the training images because of which they were given.
 """
+
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
 
-from visionnmf.apps.annotation import ImageAnnotator
-from visionnmf.features import FeatureExtraction
-from visionnmf.io import read_image
+from visionnmf.apps.annotation import WordOutputs, annotate, train
+from visionnmf.io import read_image, write_image
 from visionnmf.plotting import AnnotationDisplay
 
 WORDS = {
-    "brick": ["wall", "stone"],
-    "grass": ["plant", "ground"],
-    "gravel": ["stone", "ground"],
-    "coffee": ["cup", "table"],
-    "chelsea": ["cat", "fur"],
-    "astronaut": ["person", "space"],
-    "hubble_deep_field": ["stars", "space"],
+    "brick": "wall,stone",
+    "grass": "plant,ground",
+    "gravel": "stone,ground",
+    "coffee": "cup,table",
+    "chelsea": "cat,fur",
+    "astronaut": "person,space",
+    "hubble_deep_field": "stars,space",
 }
 SIDE = 96
 rng = np.random.default_rng(0)
-crops, words = [], []
-for name, of_name in WORDS.items():
-    picture = read_image(f"sample:{name}")
-    corners = rng.integers(0, np.array(picture.shape[:2]) - SIDE, (25, 2))
-    crops += [picture[row : row + SIDE, column : column + SIDE] for row, column in corners]
-    words += [of_name] * len(corners)
 
-extraction = FeatureExtraction(["lab", "lbp", "gist"])
-X = extraction.fit_transform(crops)
-names = sorted({word for of_name in WORDS.values() for word in of_name})
-Y = np.array([[word in of_one for word in names] for of_one in words])
-new = np.arange(len(crops)) % 25 >= 20
-annotator = ImageAnnotator().fit(X[~new], Y[~new], views=extraction.views_, words=names)
-scores = annotator.predict_proba(X[new])
+with tempfile.TemporaryDirectory() as folder:
+    known, new = Path(folder, "known"), Path(folder, "new")
+    known.mkdir()
+    new.mkdir()
+    table = ["photo,words"]
+    for name, words in WORDS.items():
+        picture = read_image(f"sample:{name}")
+        corners = rng.integers(0, np.array(picture.shape[:2]) - SIDE, (25, 2))
+        for i, (row, column) in enumerate(corners):
+            file = (known if i < 20 else new) / f"{name}{i}.png"
+            write_image(file, picture[row : row + SIDE, column : column + SIDE])
+            if i < 20:
+                table.append(f'{file.name},"{words}"')
+    labels = Path(folder, "words.csv")
+    labels.write_text("\n".join(table))
 
-for i in (0, 17, 27):
-    best = annotator.choose(scores[i : i + 1], 4)[0]
-    found = [(names[j], scores[i, j], []) for j in best]
-    AnnotationDisplay.from_result(crops[np.flatnonzero(new)[i]], found)
-plt.show()
+    model = train(known, Path(folder, "words.npz"), labels=labels, kinds=["lab", "lbp", "gist"]).model
+    found = annotate(model, new, outputs=WordOutputs(top=4)).images
+    for image in found[::12]:
+        AnnotationDisplay.from_result(image.image, image.words)
+    plt.show()

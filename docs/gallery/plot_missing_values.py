@@ -23,8 +23,9 @@ of_mean = np.sqrt(np.mean((np.nanmean(holes, axis=0) - X)[hidden] ** 2))
 print(f"error of the hidden pixels {error:.2f}; by the mean of each pixel {of_mean:.2f}")
 
 axes = plt.subplots(3, 8, figsize=(8, 3.2), layout="constrained")[1]
-for row, values in zip(axes, (X, holes, found), strict=True):
+for row, (name, values) in zip(axes, {"true": X, "given": holes, "filled": found}.items(), strict=True):
+    row[0].set_ylabel(name)
     for ax, image in zip(row, values, strict=False):
         ax.imshow(image.reshape(8, 8), cmap="gray", vmin=0, vmax=16)
-        ax.set_axis_off()
+        ax.set(xticks=[], yticks=[])
 plt.show()

@@ -35,4 +35,5 @@ for ax, component in zip(axes, model.components_, strict=True):
     best = np.argsort(component)[::-1][:8]
     ax.barh([words[i] for i in best], component[best])
     ax.invert_yaxis()
+    ax.set_xlabel("weight")
 plt.show()

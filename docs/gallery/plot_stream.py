@@ -30,7 +30,7 @@ def chunks(count):
 with tempfile.TemporaryDirectory() as folder:
     checkpoint = Path(folder) / "bars.npz"
     model = OnlineNMF(10, random_state=0)
-    fit_stream(model, chunks(40), checkpoint=checkpoint)
+    fit_stream(model, chunks(200), checkpoint=checkpoint)
     print(f"{model.n_samples_seen_} samples, {checkpoint.stat().st_size / 1000:.0f} kB on disk")
 
 ComponentsDisplay.from_estimator(model, (5, 5)).figure_.suptitle("bars, found one chunk at a time")
