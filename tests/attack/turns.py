@@ -5,6 +5,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from .equivalents import Equivalents
 from .kills import Kills
 from .reading import Reading
 from .terminals import Terminals
@@ -20,6 +21,7 @@ BARS = {
     "sparse": 1000,
     "logs": 1000,
     "keywords": 1000,
+    "equivalents": 1000,
     "kills": 200,
     "terminals": 40,
 }
@@ -43,10 +45,12 @@ def _attack(kinds: list[str], seed: int, seconds: float, files: Files, folder: P
     end = time.monotonic() + seconds
     folder.mkdir()
     worker = Worker()
-    attacks: dict[str, Reading | Kills | Terminals] = {}
+    attacks: dict[str, Reading | Kills | Terminals | Equivalents] = {}
     for kind in kinds:
         if kind == "kills":
             attacks[kind] = Kills(seed, folder / kind)
+        elif kind == "equivalents":
+            attacks[kind] = Equivalents(seed, folder / kind)
         elif kind == "terminals":
             attacks[kind] = Terminals(seed, folder / kind, files.get("models", {}))
         else:
