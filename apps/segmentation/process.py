@@ -30,11 +30,18 @@ MAX_COLOURS = 101  # in a picture of markers, its background included
 
 Content = str | bytes | dict[str, Any] | NDArray[Any]
 
+
+def _sixteen_bits(boundaries: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Return values from 0 to 1 in 16 bits; they are changed in place, because pictures can be large."""
+    boundaries *= 65535
+    return np.rint(boundaries, out=boundaries).astype(np.uint16)
+
+
 PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
     "segments": lambda result: result.colours[result.labels],
     "overlay": lambda result: result.overlay(),
-    "boundaries": lambda result: np.rint(result.boundaries * 65535).astype(np.uint16),
+    "boundaries": lambda result: _sixteen_bits(result.hierarchy.boundary_map()),
 }
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 

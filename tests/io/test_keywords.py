@@ -138,3 +138,15 @@ def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
     monkeypatch.setattr(unicodedata, "normalize", lambda form, text: composed.append(len(text)) or whole(form, text))
     (word,) = clean_words([" " * 9999 + "a" + "\u0301\u0323" * 9000])
     assert word.startswith("\u1ea1") and max(composed) <= 1000
+
+
+@pytest.mark.slow
+def test_photographs_beyond_the_limit_of_pillow_have_keywords(tmp_path):
+    words = b"".join(b"\x1c\x02\x19" + struct.pack(">H", len(word)) + word for word in (b"sea", b"sky"))
+    segment = b"Photoshop 3.0\0" + b"8BIM\x04\x04\0\0" + struct.pack(">I", len(words)) + words
+    Image.new("L", (16320, 12240)).save(tmp_path / "x.jpg")
+    whole = (tmp_path / "x.jpg").read_bytes()
+    (tmp_path / "x.jpg").write_bytes(
+        whole[:2] + b"\xff\xed" + struct.pack(">H", len(segment) + 2) + segment + whole[2:]
+    )
+    assert read_keywords(tmp_path / "x.jpg") == ["sea", "sky"]

@@ -200,16 +200,11 @@ def _decode_with_pillow(
     data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]
 ) -> tuple[NDArray[Any], tuple[int, int]]:
     """Decode a picture by Pillow, after checking its declared size, and turn it upright; return its shape, too."""
-    formats = _formats(data, name)
-    with _OPENING:  # one thread, because Pillow's own limit, in place of which ours is checked, is global
-        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-        try:
-            image: Image.Image = Image.open(io.BytesIO(data), formats=formats)
-        except Image.UnidentifiedImageError as error:
-            what = _looks_like(data)
-            raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
+    try:
+        image = open_any_size(io.BytesIO(data), _formats(data, name))
+    except Image.UnidentifiedImageError as error:
+        what = _looks_like(data)
+        raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
     with image:
         width, height = image.size
         check_size(name, width, height, max_pixels)
@@ -252,6 +247,16 @@ def _halved(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
         cv2.resize(strip, rows.shape[1::-1], rows, interpolation=cv2.INTER_AREA)
     notes += dict.fromkeys(said)
     return halved
+
+
+def open_any_size(file: Path | io.BytesIO, formats: tuple[str, ...] = PICTURE_FORMATS) -> Image.Image:
+    """Open a picture by Pillow without its own limit of pixels; nothing is decoded yet."""
+    with _OPENING:  # one thread, because that limit is global
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(file, formats=formats)
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
 
 
 def _formats(data: bytes, name: str) -> tuple[str, ...]:

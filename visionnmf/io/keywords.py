@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from PIL import Image, IptcImagePlugin
+from PIL import IptcImagePlugin
 
 from visionnmf._version import __version__
 from visionnmf.exceptions import OutputExistsError, UnreadableError
 
 from .decoding import apart
-from .images import PICTURE_FORMATS
+from .images import open_any_size
 from .inputs import regular_file
 from .outputs import output_file
 
@@ -178,7 +178,7 @@ def _iptc_words(path: Path) -> list[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=PICTURE_FORMATS) as image:
+            with open_any_size(path) as image:
                 found: Any = IptcImagePlugin.getiptcinfo(image) or {}
     except Exception:  # damaged metadata; damage of the picture is reported when it is decoded
         return []
