@@ -29,8 +29,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["gallery/README.txt", "gallery/*.py"]
+exclude_patterns = ["gallery/README.txt", "gallery/*.py", "_templates"]
 root_doc = "index"
+templates_path = ["_templates"]
+toc_object_entries = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"visionnmf {release}"
 html_show_sourcelink = False
@@ -89,7 +91,7 @@ def write_reference() -> list[str]:
     """Write and return a page for each public module, which lists its names; autosummary makes their pages."""
     folder = HERE / "api"
     folder.mkdir(exist_ok=True)
-    pages = {"index": _page("Python reference", ".. toctree::", PUBLIC)}
+    pages = {"index": _page("Python reference", ".. toctree::\n   :maxdepth: 1", PUBLIC)}
     listed = set[int]()  # objects; one that several modules hold is on the page of the first
     wanted = set[str]()  # files of names
     for module, title in PUBLIC.items():
@@ -126,10 +128,16 @@ def _within(app: object, name: str, text: list[str]) -> None:
     text[0] = re.sub(r"\]\((\.\./)+(datasets/)?README\.md\)", f"]({'../' * name.count('/')}index.md)", text[0])
 
 
+def _leave_out(app: object, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out members that scikit-learn defines and documents; None leaves the choice to autodoc."""
+    return True if str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
+
+
 def setup(app: Any) -> None:
     """Connect what Sphinx calls; numpydoc has the priority 500."""
     app.connect("source-read", _within)
     app.connect("autodoc-process-docstring", _escape, priority=600)
+    app.connect("autodoc-skip-member", _leave_out)
 
 
 autosummary_generate = write_reference()  # before Sphinx looks for pages
