@@ -59,9 +59,7 @@ class Equivalents:
             return f"times do not rise: {doubled}"
         # doubled frames delay the ones after them for a while
         off = abs(times[-1] - (even[kept[-1]] - even[kept[0]]))
-        return (
-            f"the last frame is {off / step:.1f} frames off: {doubled}" if off > 5 * step else ""
-        )  # doubled frames delay
+        return f"the last frame is {off / step:.1f} frames off: {doubled}" if off > 5 * step else ""
 
     def table(self, draw: random.Random, rng: np.random.Generator) -> str:
         columns = [f"feature {i}" for i in range(draw.randrange(2, 7))] if draw.random() < 0.7 else None
