@@ -169,7 +169,8 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
         good = (~bad).astype(np.float32)
         # a mean with Gaussian weights over the good values only; the median where there is hardly any near
         weight = cv2.GaussianBlur(good, (0, 0), 1.0)[bad]
-        mean = cv2.GaussianBlur(values * good, (0, 0), 1.0)[bad] / np.maximum(weight, 1e-6)
+        good *= values  # in place, because pictures can be large
+        mean = cv2.GaussianBlur(good, (0, 0), 1.0)[bad] / np.maximum(weight, 1e-6)
         mean = np.where(weight > 0.05, mean, median[bad])
         clean[bad, channel] = mean if pixels.dtype.kind == "f" else np.rint(mean)
     return clean if n_bad >= LEAST_SHARE * pixels.size else pixels
