@@ -131,7 +131,7 @@ def test_datasets_know_files_and_checks_alone():
     code = "import sys, visionnmf.datasets as d, visionnmf.datasets.local\n[getattr(d, name) for name in d.__all__]"
     loaded = run(f"{code}\nprint(*sys.modules)").split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
-    assert rooms <= {"_checks", "_text", "_version", "choices", "datasets", "exceptions", "io"}
+    assert rooms <= {"_checks", "_pixel_range", "_text", "_version", "choices", "datasets", "exceptions", "io"}
 
 
 def test_an_unknown_name_is_an_attribute_error():
