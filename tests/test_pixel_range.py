@@ -5,6 +5,7 @@ import warnings
 import av
 import numpy as np
 import pytest
+from av import VideoFrame
 
 from visionnmf._pixel_range import BITS, PixelRangeWarning, bits_of, in_eight_bits
 from visionnmf.apps.background import BackgroundModel
@@ -13,6 +14,7 @@ from visionnmf.datasets import load_faces, make_mosaic, make_surveillance
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import FeatureExtraction, make_extractor
 from visionnmf.io import PictureSequence, VideoReader, write_image
+from visionnmf.io.video.pixels import FrameConverter
 
 PICTURE = make_mosaic(60, 80, random_state=3).image
 
@@ -126,11 +128,12 @@ def test_pictures_of_a_folder_share_their_white(tmp_path):
 def write_video(path, codec, pixel_format, picture, source, transfer=None):
     with av.open(str(path), "w") as output:
         stream = output.add_stream(codec, rate=25)
-        stream.height, stream.width, stream.pix_fmt = *picture.shape[:2], pixel_format
+        pictures = picture if isinstance(picture, list) else [picture] * 3
+        stream.height, stream.width, stream.pix_fmt = *pictures[0].shape[:2], pixel_format
         if transfer is not None:
             stream.codec_context.color_trc = transfer
-        for _ in range(3):
-            frame = av.VideoFrame.from_ndarray(picture, format=source).reformat(format=pixel_format)
+        for each in pictures:
+            frame = VideoFrame.from_ndarray(each, format=source).reformat(format=pixel_format)
             output.mux(stream.encode(frame))
         output.mux(stream.encode(None))
 
@@ -171,3 +174,16 @@ def test_transparent_video_is_on_white_and_says_so(tmp_path, codec, pixel_format
         (first, *_) = list(reader)
     assert np.abs(first[10, 40].astype(int) - 255).max() <= 2 and np.abs(first[10, 5] - [200, 0, 0.0]).max() <= 4
     assert any("transparent" in note for note in reader.notes)
+
+
+def test_a_dark_first_frame_does_not_tell_the_white_of_a_clip(tmp_path):
+    bright = np.rint(PICTURE[..., 0] / 255 * 4095).astype(np.uint16)
+    frames = [bright // 16, bright, bright // 2]
+    write_video(tmp_path / "a.mkv", "ffv1", "gray16le", frames, "gray16le")
+    with VideoReader(tmp_path / "a.mkv") as reader:
+        dark, found, half = (frame[..., 0].astype(int) for frame in reader)
+    assert dark.max() <= 16 and half.max() <= 128 and np.abs(found - PICTURE[..., 0]).max() <= 1
+    assert reader.notes == ["16-bit values are taken as 12 bits: white is 4095"]
+    live = FrameConverter()  # which knows what has come so far
+    first, second = (live.rgb(VideoFrame.from_ndarray(frame, format="gray16le")) for frame in (0 * bright, bright))
+    assert not first.any() and np.abs(second[..., 0].astype(int) - PICTURE[..., 0]).max() <= 1

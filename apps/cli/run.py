@@ -11,11 +11,13 @@ import json
 import re
 import signal
 import time
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
@@ -45,6 +47,7 @@ class Run:
         self.kind, self.total = "", 0
         self.skip_existing = False  # the user wants this, so no hint says how existing results are replaced
         self.done = self.failed = self.existing = 0  # inputs, or parts of them
+        self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
@@ -54,6 +57,7 @@ class Run:
 
     def show(self, report: Report) -> None:
         """Print a report, and count what became of its input; parts that it skipped count as failed."""
+        report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
         self.done += report.state == "done"
         self.existing += report.state == "exists"
         self.failed += len(report.skipped) + (report.state == "failed")
@@ -68,6 +72,11 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
+
+    def warn(self, message: Warning | str, category: type[Warning], *_: Any) -> None:
+        """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""
+        if issubclass(category, UserWarning):
+            self._warned[one_line(message)] = None
 
     def show_all(self, reports: Generator[Report]) -> list[Report]:
         """Print reports as they come, and return them; the work on them ends if that fails."""
@@ -207,6 +216,8 @@ class Run:
 
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: how many inputs failed or were skipped."""
+        for sentence in self._warned:
+            say(sentence)
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
         if self.failed and self.total > 1 and not self._cluster_lost:
@@ -235,7 +246,8 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
     run = Run(wanted.json_ if as_json is None else as_json, wanted.debug if debug is None else debug)
     interrupted = False
     try:
-        with run.attempt():
+        with run.attempt(), warnings.catch_warnings():
+            warnings.showwarning = run.warn
             yield run
     except KeyboardInterrupt:
         interrupted = True

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from visionnmf import NMF, choices
 from visionnmf._checks import brief, check_choice, check_image_shape, check_numbers, check_rows, shown
+from visionnmf._pixel_range import BITS, bits_of, note_on
 from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
@@ -25,7 +26,7 @@ EMPTY = "X has images that show nothing"  # how warnings begin
 SHARED = "X has the same image of two people"
 COPIES = "X has copies of images"
 MOST_NAMED = 5  # images that a warning names
-WHITES = (1.0, 255.0, 65535.0)  # the values of white that are known
+WHITES = (1.0, *(2.0**bits - 1 for bits in BITS))  # the values of white that are known
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
 LEAST_BLOCK = 4  # pixels
 # Share of the brightest value. Most of a patch stays this even after JPEG at quality 95, and so do deep shadows.
@@ -148,18 +149,44 @@ def check_seen(given: Mask) -> None:
 
 
 def white_of(brightest: float) -> float:
-    """Return the value of white, 1, 255 or 65535, in images whose largest value is `brightest`."""
+    """Return the value of white, one of `WHITES`, in images whose largest value is `brightest`."""
     return next((white for white in WHITES if brightest <= ABOVE * white), WHITES[-1])
 
 
-def check_scale(images: Array, white: float) -> None:
-    """Raise ParameterError if new images are brighter than twice the value of `white` of the training images."""
-    largest = float(images.max(initial=0))
-    if largest > ABOVE * white and white != WHITES[-1]:  # no larger white is known than the last, 65535
-        raise ParameterError(
-            f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
-            f"{white:g} / {white_of(largest):g}"
-        )
+def white_in(images: Array, X: Any) -> float:
+    """Return the value of white in `images`, which came as `X`: 16-bit numbers tell it themselves."""
+    brightest = float(images.max(initial=0))
+    if getattr(X, "dtype", None) == np.uint16 and brightest > ABOVE:
+        return float(2 ** bits_of(images) - 1)
+    return white_of(brightest)
+
+
+def warn_of_bits(images: Array) -> None:
+    """Warn if the largest values of 16-bit numbers show that they have fewer bits."""
+    if note := note_on(bits_of(images)):
+        warnings.warn(f"X: {note}", UserWarning, stacklevel=5)
+
+
+def in_units(images: Array, X: Any, white: float, brightest: float) -> Array:
+    """Return new `images`, which came as `X`, with the `white` of training images, whose largest value is `brightest`.
+
+    Whole numbers of 8 and 16 bits, and shares of white, are scaled. Raises ParameterError for other larger values, and
+    warns of others that would be dark.
+    """
+    own, largest = white_in(images, X), float(images.max(initial=0))
+    typed = getattr(X, "dtype", None) in (np.uint8, np.uint16)
+    # Numbers such as counts, which do not reach their white, say nothing about it.
+    if own == white or not largest or (brightest <= white / 2 and own < white):
+        return images
+    if typed or own == 1:
+        if X.dtype == np.uint16:
+            warn_of_bits(images)
+        return np.minimum(images, own) * images.dtype.type(white / own)
+    found = f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}"
+    if own > white:
+        raise ParameterError(f"{found}; multiply X by {white:g} / {own:g}")
+    warnings.warn(f"{found}, which is dark; if white is {own:g}, multiply X by {white:g} / {own:g}", UserWarning, 4)
+    return images
 
 
 # --- images that teach little -----------------------------------------------------------------------------------------

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import shown
-from visionnmf._pixel_range import PixelRangeWarning, in_eight_bits
+from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image, resize_grey, to_grey8
 from visionnmf.io.inputs import check_is_path
 
+from .images import in_units
 from .settings import FaceReading
 
 FILES_OF_SETS = (".npz", ".mat")  # of models and data sets, which are no pictures
@@ -100,6 +101,8 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
                 f"the shape {source.shape}; the methods of FaceRecognizer take many images as rows"
             )
         row = source.reshape(1, -1)
+        if row.dtype in (np.uint8, np.uint16):
+            row = in_units(row.astype(np.float32), row, white, white)
         return ProbeFaces(row.astype(np.float32) if row.dtype.kind in "biu" else row, [])
     if not isinstance(source, str | Path):
         got = f"a list of {len(source)}" if isinstance(source, list | tuple) else shown(source)
@@ -110,9 +113,13 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
         raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")
     if Path(source).suffix.lower() in FILES_OF_SETS:
         raise UnreadableError(f"{source} is a model or a data set, and an image is needed; give pictures of faces")
-    found = read_faces(source)[:most] if detect else []
-    images = [image for _, image in found] or [read_image(source)]
-    rows = as_rows(np.stack([resize_grey(to_grey8(image), shape) for image in images]))
+    picture = read_image(source)
+    bits = bits_of(picture)
+    if picture.dtype == np.uint16 and note_on(bits):
+        warnings.warn(f"{source}: {note_on(bits)}", UserWarning, stacklevel=3)
+    found = cut_faces(picture, source)[:most] if detect else []
+    images = [image for _, image in found] or [picture]
+    rows = as_rows(np.stack([resize_grey(to_grey8(image, bits), shape) for image in images]))
     rows *= np.float32(white / 255)
     return ProbeFaces(rows, [box for box, _ in found])
 
@@ -177,9 +184,8 @@ def crop_face(image: NDArray[Any], box: Box) -> NDArray[Any]:
     return image[top : top + max(1, round(height * CROP)), left : left + max(1, round(width * CROP))]
 
 
-def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
-    """Read a photograph and cut out its faces, the largest first; return boxes and what is in them."""
-    image = read_image(path)
+def cut_faces(image: NDArray[Any], path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
+    """Cut out the faces of a photograph, the largest first; return boxes and what is in them."""
     boxes = find_faces(image)
     if not boxes:
         raise UnreadableError(f"{path}: no upright frontal face was found; crop it by hand")
@@ -188,4 +194,4 @@ def read_faces(path: str | Path) -> list[tuple[Box, NDArray[Any]]]:
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    return read_faces(path)[0][1]
+    return cut_faces(read_image(path), path)[0][1]

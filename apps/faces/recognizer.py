@@ -126,8 +126,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     corrupted_rate_ : float
         Their mean share on left-out training images of known people, with which to compare new images; or NaN.
     white_, brightest_, background_ : float
-        The value of white (1, 255 or 65535, whichever the largest training pixel suggests), that pixel, and the value
-        of an even background; NaN without one.
+        The value of white (1, or that of 8, 10, 12, 14 or 16 bits, as the largest training pixels suggest), the largest
+        pixel, and the value of an even background; NaN without one.
     threshold_, threshold_pixels_ : float, ndarray of int
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people, and the pixels
         that set it. With two people it rejects a share `unknown_rate` of their own images; with one, everything. NaN
@@ -293,8 +293,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
         check_classification_targets(np.repeat(np.unique(labels), 2))
         self.classes_, self.labels_ = np.unique(labels, return_inverse=True)
+        self.white_ = of_images.white_in(data, X)
+        if getattr(X, "dtype", None) == np.uint16:
+            data = np.minimum(data, self.white_)  # hot pixels
+            of_images.warn_of_bits(data)
         self.brightest_ = float(data.max(initial=0))
-        self.white_ = of_images.white_of(self.brightest_)
         self.background_ = math.nan
         if self.image_shape is not None:
             seen = of_images.as_images(of_images.hidden(data, given), self.image_shape)
@@ -541,7 +544,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             raise ParameterError(f"image_shape must stay that of fit, {then}; got {now}; set it back, or fit again")
         of_images.check_images(X, self.image_shape)
         data, given = of_images.masked(validate_data(self, X, reset=False, **FLOATS), mask)
-        of_images.check_scale(data, self.white_)
+        data = of_images.in_units(data, X, self.white_, self.brightest_)
         return data, given | self._find_missing(data, given, self.missing_)
 
     @one_blas_thread()

@@ -112,9 +112,35 @@ def test_other_units_of_grey_are_refused(fitted):
     shares.predict(images / 255 * 1.04)  # scaling an image overshoots
 
 
+@pytest.mark.parametrize("white", [1, 1023, 4095, 65535])
+@pytest.mark.parametrize("other", [1, 255, 1023, 16383])
+@pytest.mark.filterwarnings("ignore:X. 16-bit values are taken as")
+def test_people_are_recognised_in_other_bits(fitted, white, other):
+    """Arrays of 8 to 16 bits, and shares of white, show the same faces."""
+    _, images, labels = fitted
+    shares = images / images.max()
+    fitting, probe = (
+        (shares * each).astype(np.float64 if each == 1 else np.uint8 if each == 255 else np.uint16)
+        for each in (white, other)
+    )
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(fitting, labels)
+    assert recognizer.white_ == white
+    assert np.array_equal(recognizer.predict(probe), labels)
+    model = FaceModel(recognizer, False)
+    if other != 1:  # floats are scaled when they are identified
+        assert np.allclose(model.read(probe[0]).rows, fitting[0], atol=0.02 * white)
+
+
+def test_floats_that_would_be_dark_are_reported(fitted):
+    _, images, labels = fitted
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images * (4095 / 255), labels)
+    with pytest.warns(UserWarning, match="0 to 4095, .* which is dark; if white is 255, multiply X by 4095 / 255"):
+        recognizer.predict(images)
+
+
 def test_white_is_the_least_known_value_that_the_images_hardly_exceed():
-    assert [white_of(value) for value in (0, 0.2, 1, 1.04, 20, 255, 256.3, 4095, 65535, 1e6)] == [
-        *(1, 1, 1, 1, 255, 255, 255, 65535, 65535, 65535)
+    assert [white_of(value) for value in (0, 0.2, 1, 1.04, 20, 255, 256.3, 971, 4095, 65535, 1e6)] == [
+        *(1, 1, 1, 1, 255, 255, 255, 1023, 4095, 65535, 65535)
     ]
 
 
@@ -233,7 +259,7 @@ def test_arrays_are_identified_like_files(model, faces, tmp_path):
     [
         (np.ones((8, 32)), r"source must be one image of shape \(16, 16\), or the row .*; got the shape \(8, 32\)"),
         (np.full(SHAPE, -1.0), "Negative values"),
-        (np.full(SHAPE, 65535, np.uint16), "X must have grey values from 0 to 255"),
+        (np.full(SHAPE, 65535.0), "X must have grey values from 0 to 255"),
         ([[1, 2], [3, 4]], "source must be the file of one image, or its pixels as an array; got a list of 2"),
     ],
 )

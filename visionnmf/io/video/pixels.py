@@ -23,16 +23,26 @@ def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> V
     return converter.reformat(frame, threads=1, **options)
 
 
-class FrameConverter:
-    """Converts the frames of a clip, of which the first tells what white is where pixels have 16 bits.
+def has_16_bits(frame: VideoFrame) -> bool:
+    """Return whether a frame has values of 16 bits, whose white is not known."""
+    return frame.color_trc != PQ and all(c.bits == 16 and not c.is_alpha for c in frame.format.components)
 
-    `notes` has a sentence on each range of values that is not the usual one.
+
+class FrameConverter:
+    """Converts the frames of a clip, whose white is that of `bits` where pixels have 16 bits.
+
+    Without `bits` the first frames tell: those that fit into 8 bits are dark, unless all do. `notes` has a sentence on
+    each range of values that is not the usual one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bits: int | None = None) -> None:
         self.reformatter = VideoReformatter()  # keeps what the next frame needs
         self.notes: dict[str, None] = {}  # as an ordered set
-        self._bits: int | None = None  # of the first frame of 16 bits
+        self._bits = bits  # of frames of 16 bits, once one has come
+
+    def bits_in(self, frame: VideoFrame) -> int:
+        """Return into how many bits the values of a frame of 16 bits fit."""
+        return bits_of(self._converted(frame, "rgb48le"))
 
     def rgb(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """Return a frame as RGB (height, width, 3)."""
@@ -44,13 +54,13 @@ class FrameConverter:
             blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
             self.notes |= dict.fromkeys(f"frames with {note.removeprefix('has ')}" for note in said)
             return np.asarray(blended, np.uint8)
-        if max(component.bits for component in frame.format.components) < 16:
+        if not has_16_bits(frame):
             return np.asarray(self._converted(frame, "rgb24"), np.uint8)
         pixels = self._converted(frame, "rgb48le")
         bits = bits_of(pixels)
-        self._bits = bits if self._bits is None else self._bits
+        self._bits = bits if self._bits in (None, 8) else self._bits
         if note := note_on(self._bits):
-            self.notes[f"{note}, as the first frame tells"] = None
+            self.notes[note] = None
         if bits > self._bits:
             self.notes[f"later frames have larger values, which are shown white; write the video with {bits} bits"] = (
                 None

@@ -22,6 +22,7 @@ from visionnmf.io.images import read_with_notes
 from visionnmf.io.inputs import is_live, pictures_of, regular_file
 
 from .decoding import (
+    CODEC_ERRORS,
     CODEC_THREADS,
     FALLBACK_RATE,
     MAX_FRAME_PIXELS,
@@ -38,7 +39,7 @@ from .decoding import (
     upright_frame,
     video_stream_of,
 )
-from .pixels import FrameConverter
+from .pixels import FrameConverter, has_16_bits
 from .timeline import FramesWanted, TimedFrame, Timeline
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 SHOWN = 3  # names of unreadable pictures in a message
 MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
-ASKED_PAGES = 20  # of a stack, evenly spaced, that tell how many bits it uses
+ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
 
 
 class VideoReader:
@@ -157,6 +158,8 @@ class VideoReader:
             self.frame_rate = rate_of(decoder.stream)
             self.declared_frames = decoder.stream.frames or None
             self.has_sound = bool(decoder.container.streams.audio)
+            self._deep = has_16_bits(first[0])
+            self._bits: int | None = None  # of the values of a deep clip, once it is read
 
     @contextmanager
     def _opened(self, *, whole: bool = False) -> Iterator[Decoder]:
@@ -169,6 +172,17 @@ class VideoReader:
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(self._max_pixels)}
             yield Decoder(container, stream, shifts)
+
+    def _bits_of_clip(self) -> int:
+        """Return into how many bits the values of all frames fit, which are decoded for this."""
+        bits, converter = 8, FrameConverter()
+        with self._opened() as decoder:
+            for frame, _ in decoder.frames():
+                with suppress(*CODEC_ERRORS):  # reported when the frame is wanted
+                    bits = max(bits, converter.bits_in(frame))
+                if bits == 16:
+                    break
+        return bits
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +215,9 @@ class VideoReader:
         """Yield the wanted frames as upright RGB, and judge the file at its end."""
         self.frames_read = self.damaged = 0
         self.truncated, self.problem, self.notes = False, None, []
-        converter = FrameConverter()
+        if self._deep and self._bits is None:
+            self._bits = self._bits_of_clip()
+        converter = FrameConverter(self._bits)
         with self._opened(whole=True) as decoder:
             for frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = frame.time
