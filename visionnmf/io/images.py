@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, features
+from PIL import Image, ImageFile, features
 
 from visionnmf.exceptions import (
     MediaError,
@@ -249,7 +249,7 @@ def _halved(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
     return halved
 
 
-def open_any_size(file: Path | io.BytesIO, formats: tuple[str, ...] = PICTURE_FORMATS) -> Image.Image:
+def open_any_size(file: Path | io.BytesIO, formats: tuple[str, ...] = PICTURE_FORMATS) -> ImageFile.ImageFile:
     """Open a picture by Pillow without its own limit of pixels; nothing is decoded yet."""
     with _OPENING:  # one thread, because that limit is global
         limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
