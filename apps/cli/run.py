@@ -73,10 +73,10 @@ class Run:
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
 
-    def warn(self, message: Warning | str, category: type[Warning], *_: Any) -> None:
+    def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""
         if issubclass(category, UserWarning):
-            self._warned[one_line(message)] = None
+            self._warned[" ".join(str(message).split())] = None
 
     def show_all(self, reports: Generator[Report]) -> list[Report]:
         """Print reports as they come, and return them; the work on them ends if that fails."""

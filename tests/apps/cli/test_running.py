@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,15 @@ def test_a_signal_before_the_run_begins_has_its_exit_code_and_no_traceback(numbe
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == code
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+@pytest.mark.parametrize("reported", [True, False])
+def test_warnings_outside_of_an_input_are_sentences_and_json(capsys, reported):
+    with pytest.raises(typer.Exit), running(as_json=True, debug=False) as run:
+        warnings.warn("the values are taken\nas 12 bits", UserWarning, stacklevel=1)
+        if reported:
+            run.show(Report(inputs=["a"]))
+    out, err = capsys.readouterr()
+    assert err == "visionnmf: the values are taken as 12 bits\n"
+    assert not reported or json.loads(out)["warnings"] == ["the values are taken as 12 bits"]
