@@ -174,18 +174,26 @@ def in_units(images: Array, X: Any, white: float, brightest: float) -> Array:
     warns of others that would be dark.
     """
     own, largest = white_in(images, X), float(images.max(initial=0))
-    typed = getattr(X, "dtype", None) in (np.uint8, np.uint16)
+    dtype = getattr(X, "dtype", None)  # lists have none
     # Numbers such as counts, which do not reach their white, say nothing about it.
     if own == white or not largest or (brightest <= white / 2 and own < white):
         return images
-    if typed or own == 1:
-        if X.dtype == np.uint16:
+    if dtype in (np.uint8, np.uint16) or own == 1:
+        if dtype == np.uint16:
             warn_of_bits(images)
         return np.minimum(images, own) * images.dtype.type(white / own)
-    found = f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}"
+    factor = f"{white:g} / {own:g}"
     if own > white:
-        raise ParameterError(f"{found}; multiply X by {white:g} / {own:g}")
-    warnings.warn(f"{found}, which is dark; if white is {own:g}, multiply X by {white:g} / {own:g}", UserWarning, 4)
+        raise ParameterError(
+            f"X must have grey values from 0 to {white:g}, as the training images; got {largest:g}; multiply X by "
+            f"{factor}"
+        )
+    warnings.warn(
+        f"X: the largest of its values is {largest:g}, which is dark where the training images have {white:g} for "
+        f"white; if {own:g} is its white, multiply it by {factor}",
+        UserWarning,
+        stacklevel=4,
+    )
     return images
 
 

@@ -134,7 +134,7 @@ def test_people_are_recognised_in_other_bits(fitted, white, other):
 def test_floats_that_would_be_dark_are_reported(fitted):
     _, images, labels = fitted
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images * (4095 / 255), labels)
-    with pytest.warns(UserWarning, match="0 to 4095, .* which is dark; if white is 255, multiply X by 4095 / 255"):
+    with pytest.warns(UserWarning, match="206, .* 4095 .*; if 255 is its white, multiply it by 4095 / 255"):
         recognizer.predict(images)
 
 
