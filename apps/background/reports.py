@@ -46,7 +46,8 @@ def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
         needed = f"needs {rank} components" if rank != 1 else "needs one factor a frame"
         lines.append(f"  illumination: {needed} (rank {rank} of at most {most})")
     ours, baseline = figures["masks"], figures["temporal_median"]
-    agreement = f"agreement (F) {figures['agreement']:.3f}"
+    empty = ours.foreground_share == baseline.foreground_share == 0
+    agreement = "neither finds anything" if empty else f"agreement (F) {figures['agreement']:.3f}"
     lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
     lines.append(f"  temporal median, for comparison: {baseline.foreground_share:.2%}; {agreement}")
     if ours.f_measure is not None:

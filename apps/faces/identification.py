@@ -39,6 +39,8 @@ PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
 )
 
+FEW_PEOPLE = 3  # up to so many do not show how strangers look
+
 Rows = NDArray[Any]
 
 
@@ -161,6 +163,9 @@ class Identifier:
             write_image(path, sheet, force=self.force)
             outputs.append(str(path))
         notes = self._doubts(identities)
+        people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
+        if named and people <= FEW_PEOPLE and self.identification.threshold is None:
+            notes.append(f"the model knows {people} people only: strangers are often named as well; train more people")
         # A model of whole images takes a photograph with a small face for a picture of something else.
         whole = not self.model.detect and identities[0].reason == "unlike"
         # Arrays are no photographs: they have the size of the training images.

@@ -179,3 +179,13 @@ def test_a_proposal_of_the_largest_rank_says_so(rng):
         warnings.simplefilter("error")
         select_rank(X, [3, 5, 7], estimator=NMF(loss="frobenius"), random_state=0)
         select_rank(X, [2], estimator=NMF(loss="frobenius"), random_state=0)  # nothing was to be chosen
+
+
+def test_exact_data_have_their_rank_and_a_grid_that_begins_too_high_is_reported():
+    for rank in (1, 3):
+        rng = np.random.default_rng(rank)
+        X = rng.gamma(0.5, size=(60, rank)) @ rng.gamma(0.5, size=(rank, 40))
+        assert select_rank(X, range(1, 6), random_state=0).n_components == rank
+    with pytest.warns(UserWarning, match="proposes 4, the lowest rank that was tried"):
+        select_rank(X, [4, 5], random_state=0)
+    assert NMF("auto", random_state=1).fit(np.ones((50, 40))).n_components_ == 1

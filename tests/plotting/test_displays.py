@@ -61,6 +61,8 @@ def test_reconstruction_marks_what_does_not_fit(rng, image_shape):
         assert_array_equal(display.lines_[2].get_xdata(), np.flatnonzero(display.outliers_[0]))
     with pytest.raises(ParameterError, match="X and model"):
         plotting.ReconstructionDisplay(X, X[:3]).plot()
+    with pytest.raises(ParameterError, match="X must have at most 20 samples"):
+        plotting.ReconstructionDisplay(X, X).plot()
 
 
 def test_convergence_over_iterations_and_seconds(rng):
@@ -84,6 +86,8 @@ def test_rank_and_loss():
     assert len(display.splits_) == 2
     losses = plotting.LossDisplay.from_result(LossSelection("huber", ["huber", 1.5], np.array([[2.0, 4], [6, 6]])))
     assert_allclose(losses.points_.lines[0].get_xdata(), [1, 2])
+    with pytest.raises(ParameterError, match="selection must be a RankSelection; got LossSelection"):
+        plotting.RankDisplay.from_result(losses.selection)
 
 
 def test_usage_of_views(rng):

@@ -27,6 +27,8 @@ Array = NDArray[Any]
 
 SPLITS = 2
 RANK_SPLITS = 3
+# Shares of the loss of constant models up to which scores are level; chosen on made data of the ranks 1 to 6.
+EXACT, ROUNDING = 1e-3, 1e-5
 NEGLIGIBLE = 0.02  # share of the decrease of the error from the worst of the lower ranks to the best
 LARGEST = 20  # rank tried when none are given
 FRACTION = 0.1  # of the entries that is hidden
@@ -128,11 +130,12 @@ def default_ranks(shape: tuple[int, ...]) -> NDArray[np.int_]:
     return np.arange(1, max(1, min(LARGEST, min(shape) // 3)) + 1)
 
 
-def lowest_good_rank(scores: Array) -> int:
-    """Return the index of the lowest rank whose mean score is close to the best; ranks rise along the first axis."""
+def lowest_good_rank(scores: Array, level: float = 0.0) -> int:
+    """Return the index of the lowest rank whose mean score is close to the best; differences up to `level` are none."""
     means = scores.mean(axis=1)
     least = means.min()  # ranks above the true one are often level, so the lowest of those near it is taken
-    return int(np.flatnonzero(means - least <= NEGLIGIBLE * (means[: means.argmin() + 1].max() - least))[0])
+    gap = NEGLIGIBLE * (means[: means.argmin() + 1].max() - least)
+    return int(np.flatnonzero(means - least <= max(gap, level))[0])
 
 
 def propose_rank(
@@ -147,13 +150,21 @@ def propose_rank(
 ) -> tuple[int, Array]:
     """Return the lowest of `ranks` that predicts hidden entries of dense data about best, and the scores of all."""
     scores, unfinished = np.empty((len(ranks), splits.n_splits)), 0
+    of_mean: list[float] = []  # loss of a hidden entry by a model that is their mean,
+    of_half: list[float] = []  # and by one that is half of it, which is not 0 for constant data
     for split, (held, seed) in enumerate(splits.hide(weights)):
+        mean = np.average(data, weights=held).astype(data.dtype)
         for i, rank in enumerate(ranks):
             model = clone(estimator).set_params(n_components=int(rank), random_state=seed, measure_optimality=False)
             W, converged = fit_shown(model, data, weights - held)
             loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
             total = Problem(data, loss, weights=held).loss_value(np.ascontiguousarray(W.T), model.components_)
             scores[i, split] = total / float(held.sum(dtype=np.float64))
+            if i == 0:
+                ones = np.ones((1, len(data)), data.dtype)
+                for share, losses in ((1.0, of_mean), (0.5, of_half)):
+                    flat = np.full((1, data.shape[1]), share * mean, data.dtype)
+                    losses.append(Problem(data, loss, weights=held).loss_value(ones, flat) / held.sum(dtype=np.float64))
             unfinished += not converged
             if callback is not None:
                 callback(split * len(ranks) + i + 1, scores.size)
@@ -164,7 +175,15 @@ def propose_rank(
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
-    proposed = int(ranks[lowest_good_rank(scores)])
+    # where models are exact, only what a fit leaves before it stops tells ranks apart
+    level = max(EXACT * float(np.mean(of_mean)), ROUNDING * float(np.mean(of_half)))
+    proposed = int(ranks[lowest_good_rank(scores, level)])
+    if len(ranks) > 1 and proposed == ranks[0] > 1:
+        warnings.warn(
+            f"select_rank proposes {proposed}, the lowest rank that was tried; a lower one may be better: give ranks "
+            "below it.",
+            stacklevel=stacklevel,
+        )
     if len(ranks) > 1 and proposed == ranks[-1] < min(data.shape):
         warnings.warn(
             f"select_rank proposes {proposed}, the largest rank that was tried; a larger one may be better: give ranks "

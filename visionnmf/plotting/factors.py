@@ -16,6 +16,7 @@ from ._axes import figure_of, one_axes, panels, show
 
 Array = NDArray[Any]
 MOST_TICKS = 30
+MOST_SAMPLES = 20
 SIGMAS = 3.0  # a residual beyond this many robust standard deviations counts as wrong
 
 
@@ -175,6 +176,8 @@ class ReconstructionDisplay:
         X, model = check_numbers(self.X, "X", float), check_numbers(self.model, "model", float)
         if X.ndim != 2 or X.shape != model.shape:
             raise ParameterError(f"X and model must have one shape of two axes; got {X.shape}, {model.shape}")
+        if len(X) > MOST_SAMPLES:
+            raise ParameterError(f"X must have at most {MOST_SAMPLES} samples to draw; got {len(X)}; pass some rows")
         residual = X - model
         self.limit_ = SIGMAS * 1.4826 * float(np.nanmedian(np.abs(residual)))
         # what is next to nothing beside the data is rounding, not an error

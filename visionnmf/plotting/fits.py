@@ -146,7 +146,7 @@ class RankDisplay:
         RankDisplay
             This object.
         """
-        found = self.selection
+        found = _selection(self.selection, RankSelection)
         self.ax_ = one_axes(ax)
         self.splits_ = self.ax_.plot(found.ranks, found.scores, color="0.8", linewidth=1)
         (self.line_,) = self.ax_.plot(found.ranks, found.scores.mean(axis=1), marker="o", label="mean of the splits")
@@ -205,7 +205,7 @@ class LossDisplay:
         LossDisplay
             This object.
         """
-        found = self.selection
+        found = _selection(self.selection, LossSelection)
         self.ax_ = one_axes(ax)
         lowest = found.scores.mean(axis=1)[0] or 1.0  # the best loss comes first
         names = [str(loss) for loss in found.losses]
@@ -217,3 +217,10 @@ class LossDisplay:
         self.ax_.set_xlabel("squared error at held-out entries, lowest = 1")
         self.figure_ = self.ax_.figure
         return self
+
+
+def _selection(found: Any, kind: type[Any]) -> Any:
+    """Return what a selection has found, or raise ParameterError for another object."""
+    if not isinstance(found, kind):
+        raise ParameterError(f"selection must be a {kind.__name__}; got {type(found).__name__}")
+    return found
