@@ -18,7 +18,7 @@ from .settings import options_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PIECE = 32 << 20  # bytes at the beginning and at the end of a file that its digest is made of
+PIECE = 32 << 20  # bytes at the beginning and at the end of an input, or of its files together, for its digest
 NOT_SETTINGS = ("force", "out", "progress", "n_jobs")  # what does not change a result
 
 
@@ -52,13 +52,14 @@ def _described(source: Any) -> str:
     digest = hashlib.blake2b(digest_size=8)
     try:
         files = pictures_of(name) or [name]
+        piece = PIECE // len(files)
         for file in files:
-            digest.update(f"{os.path.getsize(file)} {os.path.basename(file)}".encode("utf-8", "surrogateescape"))
-        if len(files) == 1:
-            with open(files[0], "rb") as content:
-                digest.update(content.read(PIECE))
-                content.seek(max(content.tell(), os.path.getsize(files[0]) - PIECE))
-                digest.update(content.read(PIECE))
+            size = os.path.getsize(file)
+            digest.update(f"{size} {os.path.basename(file)}".encode("utf-8", "surrogateescape"))
+            with open(file, "rb") as content:
+                digest.update(content.read(piece))
+                content.seek(max(content.tell(), size - piece))
+                digest.update(content.read(piece))
     except (OSError, ValueError, VisionNMFError):  # no file, such as a sample or an address
         return stem_of(name)
     return f"{stem_of(name)} {digest.hexdigest()}"

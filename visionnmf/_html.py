@@ -11,7 +11,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._pixel_range import in_eight_bits
+
 SIDE = 320  # pixels of a thumbnail's longer side
+MOST_LABELS = 127  # up to this value 16-bit pixels are labels, which would be black
 MOST = 160  # characters of a value
 
 
@@ -28,11 +31,16 @@ def thumbnail(picture: NDArray[Any], title: str = "") -> str:
         size = [max(1, round(side * shrink)) for side in picture.shape[1::-1]]
         picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
     if picture.dtype == np.uint16:
-        picture = (picture >> 8).astype(np.uint8)
+        picture = in_eight_bits(picture) if picture.max(initial=0) > MOST_LABELS else stretched(picture)
     stored = picture[..., ::-1] if picture.ndim == 3 else picture
     content = base64.b64encode(cv2.imencode(".png", np.ascontiguousarray(stored))[1].tobytes()).decode()
     name = escape(title, quote=True)
     return f'<img alt="{name}" title="{name}" src="data:image/png;base64,{content}"/>'
+
+
+def stretched(labels: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Return labels of segments as grey levels that can be told apart."""
+    return (labels * (255 // max(1, int(labels.max(initial=0))))).astype(np.uint8)
 
 
 def _short(value: Any) -> str:

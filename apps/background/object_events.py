@@ -1,8 +1,8 @@
 """Events of single objects: the track of a connected part of the masks, from its first frame to its last.
 
 Parts are linked by the assignment of least cost. A small part where an object is expected is a piece of it. Where a
-part covers several objects, all that were seen for `SETTLED` seconds go on in it, and are told apart by place, size and
-colour when it falls apart. A part where no object is expected begins a new one.
+part covers several objects, each that has been seen for at least `SETTLED` seconds is followed on in it; when it falls
+apart, place, size and colour tell them apart. A part where no object is expected begins a new one.
 """
 
 from __future__ import annotations

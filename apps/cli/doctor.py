@@ -82,10 +82,10 @@ def _libraries() -> Finding:
 
 def _codecs() -> Finding:
     """Return which of the usual videos can be read and written."""
-    import av
+    from av import library_versions
 
     found = {
-        "ffmpeg": ".".join(map(str, av.library_versions["libavcodec"])),
+        "ffmpeg": ".".join(map(str, library_versions["libavcodec"])),
         "read": [name for name in READ if _has_codec(name, "r")],
         "written": [name for name in WRITTEN if _has_codec(name, "w")],
     }

@@ -46,7 +46,8 @@ class Run:
         self.as_json, self.debug = as_json, debug  # `debug` lets exceptions through
         self.kind, self.total = "", 0
         self.skip_existing = False  # the user wants this, so no hint says how existing results are replaced
-        self.done = self.failed = self.existing = 0  # inputs, or parts of them
+        self.done = self.failed = self.existing = 0  # inputs
+        self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
@@ -56,11 +57,12 @@ class Run:
     # --- printing -----------------------------------------------------------------------------------------------------
 
     def show(self, report: Report) -> None:
-        """Print a report, and count what became of its input; parts that it skipped count as failed."""
+        """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
         self.done += report.state == "done"
         self.existing += report.state == "exists"
-        self.failed += len(report.skipped) + (report.state == "failed")
+        self.failed += report.state == "failed"
+        self.left_out += len(report.skipped)
         for sentence in filter(None, (*report.warnings, report.error)):
             say(sentence)
         if self.as_json:
@@ -231,7 +233,7 @@ class Run:
         """Return the exit code of a run that was not interrupted; the docstring of this module lists the codes."""
         if self.alarmed:
             return 3
-        if not self.failed:
+        if not (self.failed or self.left_out):
             return 0
         return 1 if (self.done or self.existing or self._our_fault) and not self._cluster_lost else 2
 

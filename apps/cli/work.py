@@ -25,7 +25,7 @@ def attempt(process: Process, given: Input) -> Report | Exception:
             report = process(given.source, **out)
         except Exception as error:
             return error
-    sentences = dict.fromkeys(str(warning.message) for warning in caught if warning.category is UserWarning)
+    sentences = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
     return replace(report, warnings=[*report.warnings, *sentences])
 
 

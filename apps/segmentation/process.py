@@ -19,6 +19,7 @@ from visionnmf import choices, io
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
+from visionnmf.io.inputs import stem_of
 
 from .hierarchy import count_labels
 from .overlays import draw_beside, draw_memberships, hexadecimal
@@ -99,7 +100,7 @@ def process_image(
     """
     begin = time.perf_counter()
     wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
-    name, stem, folder = str(source), _stem(source), Path(out)
+    name, stem, folder = str(source), stem_of(source), Path(out)
     if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
         raise ParameterError(f"memberships must be False with the method {wanted.method}; got True; use the method nmf")
     files = {folder / f"{stem}_{ending}": make for ending, make in _contents(Path(name).name, outputs).items()}
@@ -212,7 +213,7 @@ def process_paper(
     or none.
     """
     begin = time.perf_counter()
-    name, stem, folder = str(source), _stem(source), Path(out)
+    name, stem, folder = str(source), stem_of(source), Path(out)
     files = [folder / f"{stem}_paper{kind}.png" for kind in ("", *(f"_{method}" for method in choices.PAPER_METHODS))]
     io.check_outputs(files, force, inputs=[source])
     from .paper_method import paper_segments  # imports scikit-learn, which other runs do not need
@@ -233,12 +234,6 @@ def process_paper(
     counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
     return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])
-
-
-def _stem(source: str | Path) -> str:
-    """Return how the names of the outputs begin: the file's name without its ending, or NAME of ``sample:NAME``."""
-    name = str(source)
-    return name.removeprefix("sample:") if name.startswith("sample:") else Path(name).stem
 
 
 class DrawnMarkers(NamedTuple):
@@ -298,7 +293,7 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
     without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
     Returns whether there were two files at least; otherwise nothing is written.
     """
-    names = [Path(folder) / f"{_stem(source)}_{target.name}" for source, folder in placed]
+    names = [Path(folder) / f"{stem_of(source)}_{target.name}" for source, folder in placed]
     documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
     if len(documents) < 2:
         return False

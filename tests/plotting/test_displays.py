@@ -147,6 +147,8 @@ def test_foreground_over_time(rng):
     parts = [Separated(i, mask, 255 - mask, mask) for i, mask in enumerate(masks)]
     display = plotting.ForegroundDisplay.from_result(parts, seconds=[0, 2, 3], events=[{"start": 1, "end": 3}])
     assert display.index_ == 1
+    whole = plotting.ForegroundDisplay.from_result([Separated(0, masks[0], masks[0], np.full((6, 8), 255, np.uint8))])
+    assert whole.images_[2].to_rgba(whole.images_[2].get_array()).min() == 1  # all foreground is white
     assert_array_equal(display.images_[1].get_array(), 255 - masks[1])
     assert_allclose(display.line_.get_ydata(), [100 * (mask > 0).mean() for mask in masks])
     assert len(display.spans_) == 1

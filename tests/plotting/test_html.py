@@ -32,6 +32,8 @@ def test_thumbnails_show_the_picture():
     colours[..., 0] = 200
     assert (pictures(thumbnail(colours))[0] == colours).all()
     assert pictures(thumbnail(np.zeros((1000, 10), np.uint16)))[0].shape[0] == SIDE
+    labels = np.arange(12, dtype=np.uint16).reshape(3, 4)
+    assert len(np.unique(pictures(thumbnail(labels))[0])) == 12  # labels can be told apart
 
 
 def test_results_have_their_pictures(tmp_path):

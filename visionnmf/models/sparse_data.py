@@ -5,12 +5,11 @@ Solvers of sparse data visit stored entries only. From random starts they often 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
@@ -59,14 +58,19 @@ def start_from_least_squares(problem: Problem, Wt: Any, H: Any, *, max_iter: int
 
 
 def apart(problem: Problem, objectives: Sequence[float]) -> float:
-    """Return by which share of the lowest of several objectives the next one is higher; 0 if the lowest is exact."""
-    lowest, second = sorted(objectives)[:2]
-    return 0.0 if lowest <= exact_objective(problem) else second / lowest - 1
+    """Return by which share of the lowest of several objectives the next one is higher; 0 if the lowest is exact.
+
+    Infinite if there is no other finite one.
+    """
+    lowest, *others = sorted(filter(math.isfinite, objectives)) or [math.inf]
+    if lowest <= exact_objective(problem):
+        return 0.0
+    return others[0] / lowest - 1 if others else math.inf
 
 
 def warn_apart(share: float, stacklevel: int) -> None:
     """Warn if the best two starts of a large sparse `X` ended with different objectives, by the share of the lower."""
-    if share > APART and np.isfinite(share):
+    if share > APART:
         warnings.warn(
             f"NMF found a second best objective of {1 + share:.3g} times the best one, from several starts of a large "
             "sparse X, so there may be a lower one; increase n_init, or pass X.toarray() if the memory allows",

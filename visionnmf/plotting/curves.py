@@ -91,7 +91,7 @@ class ThresholdDisplay:
         ThresholdDisplay
             This object.
         """
-        check_number(self.confidence, "confidence", 0, 1, without_low=True)
+        check_number(self.confidence, "confidence", 0, 1, without_low=True, without_high=True)
         scores = check_numbers(self.scores, "scores", float)
         reject = np.asarray(self.y_true) != 0
         if scores.ndim != 1 or reject.shape != scores.shape or not np.isfinite(scores).all():

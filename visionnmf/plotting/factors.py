@@ -87,6 +87,8 @@ class ComponentsDisplay:
             This object.
         """
         components = check_numbers(self.components, "components", None)
+        if components.ndim != 2 or not components.size:
+            raise ParameterError(f"components must have shape (n_components, n_pixels); got {components.shape}")
         shape = check_image_shape(self.image_shape, n_pixels=components.shape[1])
         usage = np.zeros(len(components)) if self.usage is None else check_numbers(self.usage, "usage", float)
         if usage.shape != (len(components),):
@@ -174,7 +176,7 @@ class ReconstructionDisplay:
             This object.
         """
         X, model = check_numbers(self.X, "X", float), check_numbers(self.model, "model", float)
-        if X.ndim != 2 or X.shape != model.shape:
+        if X.ndim != 2 or not X.size or X.shape != model.shape:
             raise ParameterError(f"X and model must have one shape of two axes; got {X.shape}, {model.shape}")
         if len(X) > MOST_SAMPLES:
             raise ParameterError(f"X must have at most {MOST_SAMPLES} samples to draw; got {len(X)}; pass some rows")

@@ -24,10 +24,10 @@ class ConvergenceDisplay:
 
     Parameters
     ----------
-    histories : dict of str to array-like
+    histories : dict of str to array-like [shape=(n_iter + 1,)]
         The objective before the first iteration and after each one, by the name of the fit.
-    seconds : dict of str to array-like, optional
-        When each value was reached; iterations are drawn without it.
+    seconds : dict of str to array-like [shape=(n_iter + 1,)], optional
+        When each value was reached, in seconds from the start of the fit; iterations are drawn without it.
 
     Attributes
     ----------
@@ -85,6 +85,8 @@ class ConvergenceDisplay:
         self.lines_ = {}
         for name, history in self.histories.items():
             values = check_numbers(history, "histories", float)
+            if self.seconds is not None and name not in self.seconds:
+                raise ParameterError(f"seconds must have the names of histories; got none for {name}")
             at = np.arange(len(values)) if self.seconds is None else check_numbers(self.seconds[name], "seconds", float)
             if at.shape != values.shape:
                 raise ParameterError(f"seconds must have {len(values)} values for {name}; got {len(at)}")

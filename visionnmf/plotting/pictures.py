@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_matplotlib, check_numbers
+from visionnmf._pixel_range import in_eight_bits
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, panels, show
@@ -186,7 +187,8 @@ class ForegroundDisplay:
         titles = f"{unit} {at[self.index_]:g}", "background", f"foreground, {100 * self.shares_[self.index_]:.1f} %"
         pictures = chosen.frame, chosen.background, chosen.mask
         self.images_ = [
-            show(ax, picture, title) for ax, picture, title in zip(self.axes_[:3], pictures, titles, strict=True)
+            show(ax, picture, title, vmin=0, vmax=255)
+            for ax, picture, title in zip(self.axes_[:3], pictures, titles, strict=True)
         ]
         curve = self.axes_[3]
         (self.line_,) = curve.plot(at, 100 * self.shares_)
@@ -281,5 +283,6 @@ def _pixels(image: ArrayLike | str | Path) -> Array:
     if isinstance(image, str | Path):
         from visionnmf.io import read_image
 
-        return read_image(image)
-    return np.asarray(image)
+        image = read_image(image)
+    pixels = np.asarray(image)
+    return in_eight_bits(pixels) if pixels.dtype == np.uint16 else pixels
