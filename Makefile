@@ -65,5 +65,5 @@ links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors;
 tables:  ## the generated pages and tables of docs/, after a change of options, solvers, losses or penalties
 	$(PYTHON) docs/make_tables.py
 
-bench:  ## every published number, hours; one table: make bench NAME=faces.table1, make bench NAME="faces.bars ORL 10"
+bench:  ## every published number, hours; one table: make bench NAME=faces.cost, make bench NAME="faces.bars ORL 10"
 	@$(PYTHON) benchmarks $(NAME)

@@ -1,4 +1,4 @@
-"""Recognition, reconstruction and clustering of faces with corrupted training images, against baselines; speed.
+"""Recognition and clustering of faces with corrupted training images, against baselines; speed.
 
     python benchmarks/faces.py bars ORL [SPLITS]       the 12 conditions, clean and corrupted test images
     python benchmarks/faces.py groups ORL [SPLITS]     `cluster_faces` beside k-means; also DIGITS and MNIST

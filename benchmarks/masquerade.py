@@ -5,7 +5,8 @@
 
 Protocol (Schonlau et al. 2001): 50 users, 50 sessions of 100 commands each to train, 100 to test, 231 of all test
 sessions another person's. ROC pooled over users; cost = missing % + 6 x false-alarm % (Maxion and Townsend). Everything
-that was chosen was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone.
+of the default was chosen on users 1 to 25: on their test sessions, and on streams made of their sessions alone. The
+constants of the NMF methods were chosen on the training sessions of all users.
 The HMM needs hmmlearn.
 """
 

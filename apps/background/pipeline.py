@@ -247,7 +247,7 @@ def _figures(
         "masks": counts.statistics("masks"),
         "temporal_median": counts.statistics("temporal_median"),
         "agreement": counts.agreement(),
-        "frame_rate": float(clip.frame_rate),
+        "frame_rate": float(timeline.frame_rate * job.video.every if timeline.varies else clip.frame_rate),
         "variable_frame_rate": timeline.varies,
         "frames_per_second": counts.frames / seconds["total"],
         "seconds": seconds,

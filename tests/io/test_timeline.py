@@ -5,11 +5,12 @@ import io
 import av
 import numpy as np
 import pytest
+import tifffile
 from clips import CLIP, N, encode
 from PIL import Image
 
-from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
-from visionnmf.io import PictureSequence, VideoReader, cut_video, open_video
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.io import PictureSequence, VideoReader, cut_video, open_video, write_image
 from visionnmf.io.video.timeline import Timeline, shifts_of
 
 LONG = [CLIP[i % N] for i in range(120)]
@@ -186,3 +187,45 @@ def test_damaged_and_huge_movies_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("visionnmf.io.video.reader.MAX_FRAME_PIXELS", 1000)
     with pytest.raises(TooLargeError, match="pictures of 64 x 48 pixels; at most 1000"):
         open_video(path)
+
+
+def test_a_thousand_holes_are_counted():
+    timeline = Timeline(0.04)
+    for number in range(50_000):
+        if number % 40:
+            timeline.add(0.04 * number)
+    assert timeline.hole_note.startswith("1249 frames are missing")
+
+
+@pytest.mark.parametrize(
+    ("pages", "what"),
+    [
+        ([np.full((8, 9), 70_000, np.int32)] * 2, "above 65535"),
+        ([np.full((8, 9), np.nan, np.float32)] * 2, "NaN"),
+        ([np.full((8, 9, 3), 3000, np.uint16)] * 2, "colours of 16 bits"),
+    ],
+)
+def test_stacks_that_would_be_shown_wrongly_are_refused(tmp_path, pages, what):
+    tifffile.imwrite(tmp_path / "stack.tif", np.stack(pages))
+    with pytest.raises(UnsupportedError, match=f"{what}.*; save"):
+        list(PictureSequence(tmp_path / "stack.tif"))
+
+
+def test_transparent_pages_are_on_white(tmp_path):
+    page = np.zeros((8, 9, 4), np.uint8)
+    page[..., 0], page[:4, :, 3] = 200, 255
+    tifffile.imwrite(tmp_path / "stack.tif", np.stack([page, page]), photometric="rgb", extrasamples=["unassalpha"])
+    sequence = PictureSequence(tmp_path / "stack.tif")
+    frames = list(sequence)
+    assert frames[1][0, 0].tolist() == [200, 0, 0] and frames[1][7, 0].tolist() == [255, 255, 255]
+    assert any("transparent" in note for note in sequence.notes)
+
+
+def test_pictures_may_be_hours_apart(tmp_path):
+    for number in range(3):
+        write_image(tmp_path / f"{number}.png", np.zeros((6, 8, 3), np.uint8))
+    for seconds in (1800, 3600):
+        times = [frame.time for frame in PictureSequence(tmp_path, frame_rate=1 / seconds).timed()]
+        assert times == [0, seconds, 2 * seconds]
+    with pytest.raises(ParameterError, match=r"end must be later than 3600\.000 s"):
+        list(PictureSequence(tmp_path, frame_rate=1 / 3600, start=100, end=200))

@@ -248,7 +248,7 @@ def _form_of(file: Path) -> _Form:
 def _rows(file: Path, separator: str) -> Iterator[list[str]]:
     """Yield the rows of a CSV file that are not empty."""
     with file.open(newline="", encoding="utf-8-sig") as text:
-        yield from filter(None, csv.reader(text, delimiter=separator))
+        yield from filter(None, csv.reader(text, delimiter=separator, skipinitialspace=True))
 
 
 def _frame(file: Path, form: _Form, **options: Any) -> Any:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
 from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
-from visionnmf._text import without_password
+from visionnmf._text import one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
 from visionnmf.io.inputs import is_live, pictures_of, regular_file
+from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
     CODEC_ERRORS,
@@ -316,10 +318,10 @@ class PictureSequence:
             if frame_rate is not None:
                 raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
             n, last = len(self._pictures.times) - 1, self._pictures.times[-1]
-            self.frame_rate = Fraction(n / last).limit_denominator(1001) if last else FALLBACK_RATE
+            self.frame_rate = _near(n / last) if last else FALLBACK_RATE
         elif frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
-            self.frame_rate = Fraction(frame_rate).limit_denominator(1001)
+            check_number(frame_rate, "frame_rate", 1 / 86_400, 1000)  # from one a day to a thousand a second
+            self.frame_rate = _near(frame_rate)
         try:
             self._size = self._pictures.read(0).shape[1::-1]  # (width, height) of the files' pictures
         finally:
@@ -449,11 +451,11 @@ class _Movie:
         self._bits, said = 8, ""
         if image.mode[0] in "IF":
             asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
-            pages = [np.asarray(self._at(number)) for number in asked]
+            pages = [self._checked(number) for number in asked]
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
                 self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
             else:
-                self._bits = max(bits_of(np.clip(page, 0, 65535).astype(np.uint16)) for page in pages)
+                self._bits = max(bits_of(page.astype(np.uint16)) for page in pages)
                 said = note_on(self._bits)
         self.always = {said: (path.name, 1)} if said else {}
         self.said = dict(self.always)
@@ -463,11 +465,10 @@ class _Movie:
         """Turn what Pillow raises on damaged files into UnreadableError."""
         try:
             yield
-        except MediaError:
+        except (MediaError, MemoryError):
             raise
         except Exception as error:  # decoders raise nearly anything on damaged files
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({text})") from error
+            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({one_line(error)})") from error
 
     def _at(self, number: int) -> Image.Image:
         """Return the file at one of its pictures, decoded."""
@@ -482,13 +483,33 @@ class _Movie:
             self._image.load()
         return self._image
 
+    def _checked(self, number: int) -> NDArray[Any]:
+        """Read grey levels of more than 8 bits; raise UnsupportedError for those that are no light of a camera."""
+        levels = np.asarray(self._at(number))
+        if not np.isfinite(levels).all() or levels.min() < 0 or levels.max() > 65535:
+            raise UnsupportedError(
+                f"{self._path}: picture {number} has values that are NaN, infinite, negative or above 65535; save "
+                "it with 8 or 16 bits"
+            )
+        return levels
+
     def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB."""
+        """Read a picture as 8-bit RGB, transparent parts on white."""
         image = self._at(number)
         if image.mode[0] not in "IF":
+            bits = image.tag_v2.get(258, (8,)) if isinstance(image, TiffImageFile) else (8,)
+            if max(bits) > 8:  # of which Pillow would keep the upper byte
+                raise UnsupportedError(
+                    f"{self._path}: a TIFF stack in colours of {max(bits)} bits; save each picture as a file of its own"
+                )
+            if image.has_transparency_data:
+                pixels, said = np.asarray(image.convert("RGBA")), list[str]()
+                blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
+                self.said |= {note: (self._path.name, 1) for note in said}
+                return np.asarray(blended, np.uint8)
             return np.asarray(image.convert("RGB"))
         white = (1 << self._bits) - 1 if self._bits else 1
-        grey = np.clip(np.asarray(image) * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
+        grey = np.clip(self._checked(number) * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
         return np.repeat(grey[..., None], 3, axis=2)
 
     def close(self) -> None:
@@ -500,17 +521,21 @@ class _Movie:
 
 def is_movie(source: str | Path) -> bool:
     """Return whether a source is a TIFF or WebP file of several pictures."""
+    if not os.path.isfile(source):  # a named pipe would never answer
+        return False
     try:
         with open(source, "rb") as file:
             if not file.read(4).startswith(MOVIE_STARTS):
                 return False
         with Image.open(source, formats=("TIFF", "WEBP")) as image:
-            try:
-                return getattr(image, "n_frames", 1) > 1
-            except Exception:  # a stack that is cut off
-                return True
+            return bool(getattr(image, "is_animated", False))  # without a walk through all pages
     except Exception:  # whatever the error: another reader reports it
         return False
+
+
+def _near(rate: float) -> Fraction:
+    """Return a rate as a fraction: whole, of television such as 30000/1001, or one in many seconds."""
+    return Fraction(rate).limit_denominator(1001) if rate >= 1 else 1 / Fraction(1 / rate).limit_denominator(1001)
 
 
 def open_video(

@@ -147,7 +147,7 @@ class Timeline:
     @property
     def hole_note(self) -> str | None:
         """How many frames a constant rate lacks, and where; None if it lacks none, or the rate varies."""
-        if not self._long or len(self._long) == MOST_HOLES:
+        if not self._long:
             return None
         usual = self._intervals.most_common(1)[0][0] / 1000
         step = self.step if abs(usual - self.step) <= ROUNDING else usual
@@ -157,7 +157,9 @@ class Timeline:
         holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
         more = ", ..." if len(holes) > SHOWN else ""
         places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
-        return f"{sum(n for _, n in holes)} frames are missing: {places}{more}" if holes else None
+        counted = ((n, interval / 1000) for interval, n in self._intervals.items() if interval / 1000 > LONG * step)
+        lost = sum(n * (round(interval / step) - 1) for n, interval in counted)
+        return f"{lost} frames are missing: {places}{more}" if holes else None
 
     def resume(self, seconds: float) -> None:
         """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
@@ -204,6 +206,10 @@ class FramesWanted:
                 if counting and delivered == self.max_frames:
                     return
         if not passed and not may_be_none():
+            if self.end is not None and time >= self.end:
+                raise ParameterError(
+                    f"end must be later than {time:.3f} s, when the next frame from start on is shown; got {self.end:g}"
+                )
             raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
 
 
