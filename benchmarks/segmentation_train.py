@@ -1,37 +1,36 @@
 """Learn how strong a border is from photographs that people segmented, and write ``apps/segmentation/learnt.npz``.
 
-Only the 200 training photographs of BSDS500 are read. Textons are k-means centres of filter responses. The strength is
+The 200 training and 100 validation photographs of BSDS500 are read. Each is looked at by the network that was trained
+without it (``boundary_network.py``), because trees would trust one that knows the photograph too much. The strength is
 a sum of regression trees, fitted to the share of pairs of pixels, one on each side of a border, that people put into
 different segments. The trees are fitted first on the borders of the first regions, then twice on all borders that are
 met while the previous trees merge regions. The scale is the one with the best covering out of fold: trees are learnt on
 every second photograph and scored on the others.
 
-    python benchmarks/segmentation_train.py            # ten minutes; writes the file
-    python benchmarks/segmentation_train.py --dry-run  # out-of-fold scores only
+    python benchmarks/segmentation_train.py FOLDER            # of even.npz and odd.npz; writes the file
+    python benchmarks/segmentation_train.py FOLDER --dry-run  # out-of-fold scores only
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 from _machine import machine
-from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from visionnmf.apps.reproduce.data import load_photographs
-from visionnmf.apps.segmentation.cues import filter_responses, find_cues
+from visionnmf.apps.segmentation.cues import find_cues
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.kernels import FEATURES, BorderTrees
+from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import FILE, BorderModel, Partition, find_regions, measure, merge_regions
 from visionnmf.apps.segmentation.scores import score_tables
 from visionnmf.features import reduce_image
 
-N_TEXTONS = 32
-RESPONSES = 1000  # taken from each photograph, for the textons
 TREES, LEAVES, RATE, SMALLEST_LEAF = 150, 31, 0.08, 60  # 60 trees of 8 leaves lose 0.007
 ROUNDS = 2
 RECORDED = 20_000
@@ -45,21 +44,9 @@ class Photograph(NamedTuple):
     tables: list[np.ndarray]
 
 
-def learn_textons(images: list[np.ndarray]) -> np.ndarray:
-    """Cluster filter responses at random pixels."""
-    rng = np.random.default_rng(0)
-    chosen = []
-    for image in images:
-        lightness = cv2.cvtColor(reduce_image(image, 2**18), cv2.COLOR_RGB2LAB)[..., 0]
-        responses = filter_responses(np.ascontiguousarray(lightness)).reshape(-1, 10)
-        chosen.append(responses[rng.choice(len(responses), RESPONSES, replace=False)])
-    found = KMeans(N_TEXTONS, n_init=1, max_iter=40, random_state=0).fit(np.concatenate(chosen))
-    return found.cluster_centers_.astype(np.float32)
-
-
-def look_at(image: np.ndarray, annotations: np.ndarray, textons: np.ndarray) -> Photograph:
+def look_at(image: np.ndarray, annotations: list[np.ndarray], network: dict[str, np.ndarray]) -> Photograph:
     """Measure a photograph, and count the pixels that people's segments share with its first regions."""
-    cues = find_cues(reduce_image(image, 2**18), textons)
+    cues = find_cues(reduce_image(image, 2**18), network)
     partition = measure(cues, find_regions(cues.energy))
     n, flat = len(partition.regions), partition.labels.ravel().astype(np.int64)
     tables = []
@@ -125,15 +112,15 @@ def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) ->
     return trees, float(np.ravel(model._baseline_prediction)[0])
 
 
-def learn(photographs: list[Photograph], textons: np.ndarray) -> BorderModel:
+def learn(photographs: list[Photograph]) -> BorderModel:
     """Fit the trees on photographs."""
     leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in ("f4", "i4", "f4")))
-    learnt = BorderModel(textons, BorderTrees(*leaf), 0.5, 0.5)
+    learnt = BorderModel(BorderTrees(*leaf), 0.5, 0.5)
     rounds = [examples(photographs, learnt, first=True)]
-    learnt = BorderModel(textons, *fit_trees(*rounds[0]), 0.5)
+    learnt = BorderModel(*fit_trees(*rounds[0]), 0.5)
     for _ in range(ROUNDS):
         rounds = [*rounds[1:], examples(photographs, learnt, first=False)][-2:]
-        learnt = BorderModel(textons, *fit_trees(*(np.concatenate(part) for part in zip(*rounds, strict=True))), 0.5)
+        learnt = BorderModel(*fit_trees(*(np.concatenate(part) for part in zip(*rounds, strict=True))), 0.5)
     return learnt
 
 
@@ -169,25 +156,26 @@ def report(found: np.ndarray, best: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of the networks even.npz and odd.npz")
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     options = parser.parse_args()
     print(machine())
     with threadpool_limits(1, user_api="blas"):
-        training = list(load_photographs("bsds_train"))
-        textons = learn_textons([photograph.image for photograph in training])
-        photographs = [look_at(p.image, p.segmentations, textons) for p in training]
+        training = [p for folder in ("bsds_train", "bsds_val") for p in load_photographs(folder)]
+        others = [load_network(options.folder / f"{name}.npz") for name in ("odd", "even")]
+        photographs = [look_at(p.image, p.segmentations, others[k % 2]) for k, p in enumerate(training)]
         n_regions = np.mean([len(photograph.partition.regions) for photograph in photographs])
         print(f"{len(photographs)} photographs, {n_regions:.0f} regions each")
         found = np.empty((len(photographs), len(SCALES), 3))
         for fold in (0, 1):
-            found[fold::2] = score(photographs[fold::2], learn(photographs[1 - fold :: 2], textons))
+            found[fold::2] = score(photographs[fold::2], learn(photographs[1 - fold :: 2]))
         best = int(found[..., 0].mean(axis=0).argmax())
         print("out of fold,", report(found, best))
         if options.dry_run:
             return
-        learnt = learn(photographs, textons)
-        learnt = BorderModel(learnt.textons, learnt.trees, learnt.base, float(SCALES[best].round(4)))
-        numbers = {"textons": learnt.textons, "base": learnt.base, "scale": learnt.scale}
+        learnt = learn(photographs)
+        learnt = BorderModel(learnt.trees, learnt.base, float(SCALES[best].round(4)))
+        numbers = {"base": learnt.base, "scale": learnt.scale}
         np.savez_compressed(FILE, **numbers, **learnt.trees._asdict())
         print(f"{len(learnt.trees[1])} nodes in {len(learnt.trees[0])} trees; wrote {FILE.name}")
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.scores import (
     COUNTS as BOUNDARY_COUNTS,
@@ -170,7 +171,7 @@ def study(
         jobs=work,
         work=score_image,
         columns=(*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS,
-        key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, model.textons),
+        key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, *load_network().values()),
         lines=_lines,
         heading=f"{len(work)} images; best scale for all images, and for each (ois)",
         inputs=[str(images), str(truth)],

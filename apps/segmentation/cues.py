@@ -1,4 +1,4 @@
-"""What changes across a border, pixel by pixel: brightness, colour and texture at several scales, as structure tensors.
+"""What changes across a border, pixel by pixel: brightness and colour at several scales, and what the network finds.
 
 A cue gives each pixel a symmetric 2 x 2 matrix, ``J = sum_b g_b g_b^T``, where ``g_b`` is the gradient of channel b
 after a blur, times the width of the blur. The channels are CIELAB itself, or shares of soft histogram bins. For shares
@@ -12,7 +12,6 @@ cue         channels                               widths of the blur, in pixels
 ``lab``     L / 25, a / 15, b / 15                 1, 2
 ``L``       10 bins of lightness                   2, 4, 8, 16
 ``ab``      8 bins of a, 8 of b                    2, 4, 8, 16
-``T``       32 textons                             4, 8, 16
 ==========  =====================================  ============================================
 """
 
@@ -28,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import CUES
+from .network import find_boundaries
 
 Floats = NDArray[np.float32]
 
 # The weights of the cues in the energy whose watershed gives the first regions.
-ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4, "T 4": 0.4}
+ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4}
+BOUNDARY = np.float32(2)
 
 
 # How many times smaller the picture is made before each width of blur, because wide blurs are then faster.
@@ -53,22 +54,23 @@ A_BINS = Bins(8, -40.0, 50.0)
 B_BINS = Bins(8, -45.0, 60.0)
 
 # Added to a share before its root is taken, so that noise in nearly empty bins counts little. None: no root is taken.
-SMALLEST_SHARE = {"lab": None, "L": 0.05, "ab": 0.05, "T": 0.02}
+SMALLEST_SHARE = {"lab": None, "L": 0.05, "ab": 0.05}
 
 
 @dataclass(frozen=True)
 class Cues:
     """The cues of a picture.
 
-    `lab` (height, width, 3) is CIELAB (D65); `tensors` (13, 3, height, width) are xx, yy and xy of each cue; `energy`
-    (height, width) is the largest strength that a border at a pixel can have, over the fine cues; `textons` (int64,
-    height x width) has the texton of each pixel. All but the last are float32.
+    `lab` (height, width, 3) is CIELAB (D65); `tensors` (10, 3, height, width) are xx, yy and xy of each cue; `energy`
+    (height, width) is the largest strength that a border at a pixel can have, over the fine cues and the network's
+    boundary; `boundary` and `vectors` are what :func:`.network.find_boundaries` returns. All are float32.
     """
 
     lab: Floats
     tensors: Floats
     energy: Floats
-    textons: NDArray[np.int64]
+    boundary: Floats
+    vectors: Floats
 
 
 def bin_positions(values: Floats, bins: Bins) -> Floats:
@@ -84,48 +86,27 @@ def soft_bins(values: Floats, bins: Bins) -> Iterator[Floats]:
         yield np.maximum(1 - np.abs(positions - np.float32(k)), 0)
 
 
-def filter_responses(lightness: Floats) -> Floats:
-    """Filter lightness (0 to 100) by first and second Gaussian derivatives x, y, xx, yy and xy of widths 1 and 2.
-
-    Returns 10 responses r for each pixel, (height, width, 10); large ones are damped by ``log(1 + |r| / 3) / |r|``.
-    """
-    responses = np.empty((*lightness.shape, 10), np.float32)
-    for first, sigma in ((0, 1.0), (5, 2.0)):
-        smooth = np.asarray(cv2.GaussianBlur(lightness, (0, 0), sigma), np.float32)
-        x, y = _gradient(smooth, scale=sigma)  # derivatives times sigma, so that both widths have like sizes
-        xx, xy = _gradient(x, scale=sigma)
-        _, yy = _gradient(y, scale=sigma)
-        for place, plane in enumerate((x, y, xx, yy, xy)):
-            responses[..., first + place] = plane
-    norm = np.sqrt(np.einsum("ijk,ijk->ij", responses, responses))  # |r| of each pixel, over its 10 responses
-    responses *= (np.log1p(norm / 3) / np.maximum(norm, np.float32(1e-6)))[..., np.newaxis]
-    return responses
-
-
-def find_cues(image: Floats, textons: Floats) -> Cues:
-    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1] with the centres of textons (n_textons, 10)."""
+def find_cues(image: Floats, network: dict[str, Floats]) -> Cues:
+    """Compute the cues of an sRGB picture (height, width, 3) in [0, 1]."""
+    boundary, vectors = find_boundaries(image, network)
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
-    # the nearest centre c of the responses r has the largest r . c - |c|^2 / 2
-    fits = filter_responses(L).reshape(-1, textons.shape[1]) @ textons.T - np.einsum("ij,ij->i", textons, textons) / 2
-    nearest = np.asarray(fits.argmax(axis=1).reshape(L.shape), np.int64)
-    # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins, marks of textons
+    # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins
     channels: dict[str, Iterable[Floats]] = {
         "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
         "L": soft_bins(L, L_BINS),
         "ab": chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS)),
-        "T": ((nearest == k).astype(np.float32) for k in range(len(textons))),
     }
     tensors = np.empty((len(CUES), 3, *lab.shape[:2]), np.float32)
     for name, planes in channels.items():
         _write_tensors(name, planes, tensors)
-    energy = np.zeros(lab.shape[:2], np.float32)
+    energy = BOUNDARY * boundary
     for cue, weight in ENERGY.items():
         xx, yy, xy = tensors[CUES.index(cue)]
         half = (xx - yy) / 2
         # the root of the larger eigenvalue
         energy += np.float32(weight) * np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
-    return Cues(lab, tensors, energy, nearest)
+    return Cues(lab, tensors, energy, boundary, vectors)
 
 
 def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:

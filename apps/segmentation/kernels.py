@@ -14,13 +14,13 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "T 4", "L 8", "ab 8", "T 8", "L 16", "ab 16", "T 16")
+CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "L 8", "ab 8", "L 16", "ab 16")
 """The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
 
 # Columns of a region's sums: pixels, sides on the frame, energy, CIELAB, its squares, then the histograms of L, of a
-# and b, and of textons.
+# and b, and the network's boundary and vectors.
 SIZE, FRAME, ENERGY, LAB, LAB_SQUARED, HISTOGRAMS = 0, 1, 2, 3, 6, 9
-L_START, AB_START, T_START, N_SUMS = 9, 19, 35, 67
+L_START, AB_START, BOUNDARY, VECTOR, N_SUMS = 9, 19, 35, 36, 44
 
 FEATURES = (
     *(f"mean {cue}" for cue in CUES),
@@ -31,7 +31,6 @@ FEATURES = (
     "colour difference / spread",
     "chi-squared of L",
     "chi-squared of ab",
-    "chi-squared of textons",
     "log share of the smaller",
     "log share of the larger",
     "length / root of the smaller",
@@ -47,6 +46,12 @@ FEATURES = (
     "colour difference / picture's spread",
     "picture's energy",
     "picture's spread",
+    "mean boundary",
+    "lower boundary within",
+    "higher boundary within",
+    "vector distance",
+    "boundary of the border - within",
+    "picture's boundary",
 )
 """What describes a border; :func:`_describe` writes them in this order."""
 
@@ -57,8 +62,8 @@ class RegionGraph(NamedTuple):
     """The regions of a picture and their borders, as sums that :func:`merge` adds up; it overwrites them.
 
     `regions` (2 n - 1, N_SUMS) and `perimeters` (2 n - 1,) have n rows of regions and room for the merges. `ends`
-    (m, 2) are the regions on the two sides of each border, `borders` (m, 2 + N_CUES) its length, energy and cues.
-    `picture` has the number of pixels, the mean energy and the spread of the colours.
+    (m, 2) are the regions on the two sides of each border, `borders` (m, 3 + N_CUES) its length, energy, boundary
+    and cues. `picture` has the number of pixels, the mean energy, the spread of the colours and the mean boundary.
     """
 
     regions: Any
@@ -182,7 +187,7 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     small, large = regions[i, SIZE], regions[j, SIZE]
     length = graph.borders[e, 0]
     for k in range(N_CUES):
-        out[k] = graph.borders[e, 2 + k] / length
+        out[k] = graph.borders[e, 3 + k] / length
     at = N_CUES  # the features after the cues begin here
     energy = graph.borders[e, 1] / length
     out[at] = energy
@@ -197,26 +202,36 @@ def _describe(graph, e, out):  # type: ignore[no-untyped-def]
     out[at + 3] = difference
     out[at + 4] = difference / (pooled + 2)  # 2 units of CIELAB: the spread of a flat region is noise
     out[at + 5] = _chi_squared(regions, i, j, L_START, AB_START)
-    out[at + 6] = _chi_squared(regions, i, j, AB_START, T_START)
-    out[at + 7] = _chi_squared(regions, i, j, T_START, N_SUMS)
-    out[at + 8] = np.log(small / picture[0])
-    out[at + 9] = np.log(large / picture[0])
-    out[at + 10] = length / np.sqrt(small)
-    out[at + 11] = length / max(min(perimeters[i], perimeters[j]), 1.0)
+    out[at + 6] = _chi_squared(regions, i, j, AB_START, BOUNDARY)
+    out[at + 7] = np.log(small / picture[0])
+    out[at + 8] = np.log(large / picture[0])
+    out[at + 9] = length / np.sqrt(small)
+    out[at + 10] = length / max(min(perimeters[i], perimeters[j]), 1.0)
     within_i, within_j = regions[i, ENERGY] / small, regions[j, ENERGY] / large
-    out[at + 12] = min(within_i, within_j)
-    out[at + 13] = max(within_i, within_j)
-    out[at + 14] = energy / ((within_i + within_j) / 2 + 0.05)  # flat regions have no energy: 0.05 limits the ratio
-    out[at + 15] = min(spread_i, spread_j)
-    out[at + 16] = max(spread_i, spread_j)
-    out[at + 17] = regions[i, FRAME] / np.sqrt(small)
-    out[at + 18] = regions[j, FRAME] / np.sqrt(large)
+    out[at + 11] = min(within_i, within_j)
+    out[at + 12] = max(within_i, within_j)
+    out[at + 13] = energy / ((within_i + within_j) / 2 + 0.05)  # flat regions have no energy: 0.05 limits the ratio
+    out[at + 14] = min(spread_i, spread_j)
+    out[at + 15] = max(spread_i, spread_j)
+    out[at + 16] = regions[i, FRAME] / np.sqrt(small)
+    out[at + 17] = regions[j, FRAME] / np.sqrt(large)
     # the outline of both regions together, the sides on the picture's frame included
     around = perimeters[i] + perimeters[j] - 2 * length + regions[i, FRAME] + regions[j, FRAME]
-    out[at + 19] = np.sqrt(small + large) / max(around, 1.0)
-    out[at + 20] = difference / (picture[2] + 2)
-    out[at + 21] = picture[1]
-    out[at + 22] = picture[2]
+    out[at + 18] = np.sqrt(small + large) / max(around, 1.0)
+    out[at + 19] = difference / (picture[2] + 2)
+    out[at + 20] = picture[1]
+    out[at + 21] = picture[2]
+    boundary = graph.borders[e, 2] / length
+    within_i, within_j = regions[i, BOUNDARY] / small, regions[j, BOUNDARY] / large
+    out[at + 22] = boundary
+    out[at + 23] = min(within_i, within_j)
+    out[at + 24] = max(within_i, within_j)
+    total = 0.0
+    for k in range(VECTOR, N_SUMS):
+        total += (regions[i, k] / small - regions[j, k] / large) ** 2
+    out[at + 25] = np.sqrt(total)
+    out[at + 26] = boundary - (within_i + within_j) / 2
+    out[at + 27] = picture[3]
 
 
 @kernel

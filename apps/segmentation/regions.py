@@ -20,6 +20,7 @@ from . import kernels
 from .cues import A_BINS, B_BINS, L_BINS, Bins, Cues, bin_positions
 from .hierarchy import neighbour_pairs
 from .kernels import (
+    BOUNDARY,
     CUES,
     ENERGY,
     FRAME,
@@ -29,6 +30,7 @@ from .kernels import (
     N_FEATURES,
     N_SUMS,
     SIZE,
+    VECTOR,
     BorderTrees,
     RegionGraph,
 )
@@ -37,7 +39,6 @@ Array = NDArray[np.float64]
 
 # Minima are sought in windows; about one and a half times this many windows fit into the picture.
 REGIONS = 1100
-N_TEXTONS = 32
 FLAT = np.float32(1e-3)  # energy below this is rounding
 FILE = Path(__file__).with_name("learnt.npz")
 SIZE_EXPONENT = 0.15  # of the smaller region's share: small regions go first. Chosen among 0, 0.15, 0.3 and 0.5.
@@ -49,8 +50,8 @@ class Partition:
 
     `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
     outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
-    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 2 + 13) are
-    sums over the pixel sides of each border: their number, the energy, and the strength of each cue across the border.
+    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 3 + 10) are
+    sums over the pixel sides of each border: their number, the energy, the boundary, and the strength of each cue.
     """
 
     labels: NDArray[np.int32]
@@ -125,14 +126,14 @@ def measure(cues: Cues, labels: NDArray[np.int32]) -> Partition:
     edges = np.stack(np.divmod(codes, count), axis=1)
     # 1 where the step from `first` to `second` leads from the lower to the higher region; `xy` is twice the product
     xx, yy, xy = _normals(edge, np.where(flat[first] == low, 1.0, -1.0), across, len(edges))
-    borders = np.empty((len(edges), 2 + len(CUES)))
+    borders = np.empty((len(edges), 3 + len(CUES)))
     borders[:, 0] = np.bincount(edge, minlength=len(edges))
-    energy = cues.energy.ravel()
-    borders[:, 1] = np.bincount(edge, (energy[first] + energy[second]) / 2, len(edges))
+    for place, values in ((1, cues.energy.ravel()), (2, cues.boundary.ravel())):
+        borders[:, place] = np.bincount(edge, (values[first] + values[second]) / 2, len(edges))
     for place, (jxx, jyy, jxy) in enumerate(cues.tensors.reshape(len(CUES), 3, -1)):
         # twice the square of the strength, because the tensors of the two pixels are added
         square = xx * (jxx[first] + jxx[second]) + yy * (jyy[first] + jyy[second]) + xy * (jxy[first] + jxy[second])
-        borders[:, 2 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
+        borders[:, 3 + place] = np.bincount(edge, np.sqrt(np.maximum(square, 0) / 2), len(edges))
     return Partition(labels, _sum_regions(cues, labels, count), edges, borders)
 
 
@@ -183,8 +184,9 @@ def _sum_regions(cues: Cues, labels: NDArray[np.int32], count: int) -> Array:
         sums[:, LAB_SQUARED + channel] = np.bincount(flat, values * values, count)
         sums[:, place : place + bins.number] = _sum_bins(flat, values, bins, count)
         place += bins.number
-    textons = np.bincount(flat * np.int64(N_TEXTONS) + cues.textons.ravel(), minlength=count * N_TEXTONS)
-    sums[:, place:] = textons.reshape(count, N_TEXTONS)
+    sums[:, BOUNDARY] = np.bincount(flat, cues.boundary.ravel(), count)
+    for k in range(cues.vectors.shape[2]):
+        sums[:, VECTOR + k] = np.bincount(flat, cues.vectors[..., k].ravel(), count)
     return sums[:last]
 
 
@@ -206,11 +208,10 @@ def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: 
 class BorderModel:
     """What is learnt on training photographs.
 
-    `textons` (float32, 32 x 10) are the centres of filter responses; the leaves of `trees` are added to `base`; `scale`
-    is where the tree of regions is cut unless the user asks for something else.
+    The leaves of `trees` are added to `base`; `scale` is where the tree of regions is cut unless the user asks for
+    something else.
     """
 
-    textons: NDArray[np.float32]
     trees: BorderTrees
     base: float
     scale: float
@@ -221,7 +222,7 @@ def load_border_model(path: Path = FILE) -> BorderModel:
     """Read the model that comes with the package, or another file of the same arrays."""
     with np.load(path, allow_pickle=False) as arrays:
         trees = BorderTrees(*(arrays[name] for name in ("roots", "features", "thresholds", "children", "values")))
-        return BorderModel(arrays["textons"], trees, float(arrays["base"]), float(arrays["scale"]))
+        return BorderModel(trees, float(arrays["base"]), float(arrays["scale"]))
 
 
 @dataclass(frozen=True)
@@ -272,8 +273,8 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
 
 
 def _describe_picture(regions: Array) -> Array:
-    """Return the number of pixels, the mean energy and the standard deviation of CIELAB of the whole picture."""
+    """Return the number of pixels, the mean energy and the spread of CIELAB and the mean boundary of a picture."""
     total = regions.sum(axis=0)
     means = total / total[SIZE]
     variances = means[LAB_SQUARED : LAB_SQUARED + 3] - means[LAB : LAB + 3] ** 2
-    return np.array([total[SIZE], means[ENERGY], np.sqrt(np.maximum(variances, 0).sum())])
+    return np.array([total[SIZE], means[ENERGY], np.sqrt(np.maximum(variances, 0).sum()), means[BOUNDARY]])

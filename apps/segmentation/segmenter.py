@@ -24,6 +24,7 @@ from visionnmf.features import reduce_image
 from .cues import find_cues
 from .hierarchy import STRIP, Hierarchy, region_adjacency
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
+from .network import load_network
 from .overlays import OUTSIDE, colours, overlay, to_eight_bits
 from .pictures import fill_outside, read_picture, remove_blocks, remove_impulses, remove_noise, resize_mask
 from .regions import find_regions, load_border_model, measure, merge_regions
@@ -288,7 +289,7 @@ def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None, n_segments: in
     # blocks of JPEG can only be found before any change
     clean = remove_impulses(remove_blocks(pixels))
     working = _enlarge_picture(remove_noise(reduce_image(clean, WORKING_PIXELS)))
-    cues = find_cues(working, model.textons)
+    cues = find_cues(working, load_network())
     working_inside = None if inside is None else resize_mask(inside, working.shape[:2])
     largest = int(np.sqrt(cues.energy.size / (FINER * n_segments)))
     for cell in (None, *range(max(2, largest), 1, -1)):  # smaller cells of a grid give more first regions

@@ -5,6 +5,7 @@ import pytest
 
 from visionnmf.apps.segmentation import cues, hierarchy, kernels, regions, segment
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
+from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import BorderModel, load_border_model, merge_regions
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
@@ -17,7 +18,7 @@ def image() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def partition(image: np.ndarray) -> regions.Partition:
-    found = cues.find_cues(image, load_border_model().textons)
+    found = cues.find_cues(image, load_network())
     return regions.measure(found, regions.find_regions(found.energy))
 
 
@@ -29,7 +30,7 @@ def tree(partition: regions.Partition) -> Hierarchy:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_mask_is_left_out_of_all_sums(image: np.ndarray, masked: bool) -> None:
-    found = cues.find_cues(image, load_border_model().textons)
+    found = cues.find_cues(image, load_network())
     inside = np.hypot(*(np.indices(image.shape[:2]) - np.array([[[45]], [[60]]]))) < 40 if masked else None
     labels = regions.find_regions(found.energy, inside)
     np.testing.assert_array_equal(labels < 0, np.zeros(labels.shape, bool) if inside is None else ~inside)
@@ -43,9 +44,9 @@ def test_a_mask_is_left_out_of_all_sums(image: np.ndarray, masked: bool) -> None
         assert sums[kernels.SIZE] == own.sum() and sums[kernels.FRAME] == outer
         assert sums[kernels.ENERGY] == pytest.approx(found.energy[own].sum(dtype=float))
         np.testing.assert_allclose(sums[kernels.LAB : kernels.LAB + 3], found.lab[own].sum(axis=0, dtype=float))
-        histograms = sums[kernels.HISTOGRAMS :]
-        assert histograms[:-32].sum() == pytest.approx(3 * own.sum())
-        np.testing.assert_array_equal(histograms[-32:], np.bincount(found.textons[own], minlength=32))
+        assert sums[kernels.HISTOGRAMS : kernels.BOUNDARY].sum() == pytest.approx(3 * own.sum())
+        assert sums[kernels.BOUNDARY] == pytest.approx(found.boundary[own].sum(dtype=float))
+        np.testing.assert_allclose(sums[kernels.VECTOR :], found.vectors[own].sum(axis=0, dtype=float), rtol=1e-4)
     pairs = {
         tuple(sorted(pair))
         for a, b in ((labels[1:], labels[:-1]), (labels[:, 1:], labels[:, :-1]))
@@ -107,7 +108,7 @@ def test_first_regions_are_pieces_that_cover_the_picture(partition: regions.Part
 
 
 def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: regions.Partition) -> None:
-    found = cues.find_cues(image, load_border_model().textons)
+    found = cues.find_cues(image, load_network())
     k = len(partition.regions) // 2
     inside = partition.labels == k
     sums = partition.regions[k]
@@ -115,7 +116,7 @@ def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: regions.Part
     np.testing.assert_allclose(sums[kernels.LAB : kernels.LAB + 3], found.lab[inside].sum(axis=0), rtol=1e-4)
     shares = list(cues.soft_bins(found.lab[..., 0], cues.L_BINS))
     np.testing.assert_allclose(sums[kernels.HISTOGRAMS :][:10], [s[inside].sum() for s in shares], atol=1e-2)
-    np.testing.assert_array_equal(sums[-32:], np.bincount(found.textons[inside], minlength=32))
+    np.testing.assert_allclose(sums[kernels.VECTOR :], found.vectors[inside].sum(axis=0), rtol=1e-3)
     # a border is as long as the sides between its two regions
     i, j = partition.edges[0]
     labels = partition.labels
@@ -129,12 +130,12 @@ def test_sums_are_those_of_the_pixels(image: np.ndarray, partition: regions.Part
 def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
     image = np.zeros((60, 80, 3), np.float32)
     image[:, 40:] = 0.7
-    found = cues.find_cues(image, load_border_model().textons)
+    found = cues.find_cues(image, load_network())
     for name, (xx, yy, _) in zip(kernels.CUES, found.tensors, strict=True):
         if not name.startswith("ab"):
             assert xx[30, 39:41].mean() > 20 * yy[30, 39:41].mean() + 0.01, name
-    turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_border_model().textons)
-    # textons were learnt on photographs, where the world is not the same along x and y
+    turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_network())
+    # the network was trained on photographs, where the world is not the same along x and y
     np.testing.assert_allclose(turned.energy.T, found.energy, atol=0.01 * found.energy.max())
 
 
@@ -191,7 +192,7 @@ def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
         np.full(1, -1, np.int8),
         *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32)),
     )
-    blind = BorderModel(load_border_model().textons, leaf, 0.5, 0.3)
+    blind = BorderModel(leaf, 0.5, 0.3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segmenter, "load_border_model", lambda: blind)
         bad = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
@@ -207,7 +208,6 @@ def test_what_was_learnt_is_plain_arrays() -> None:
     assert len(features) == len(thresholds) == len(children) == len(values)
     inner = features >= 0
     assert (children[inner] > np.arange(len(features))[inner]).all()  # no circle
-    assert learnt.textons.shape == (32, 10)
 
 
 def test_region_adjacency_lists_each_touching_pair() -> None:

@@ -53,11 +53,11 @@ def test_a_chain_is_merged_over_its_weakest_borders(rng: np.random.Generator) ->
     regions[:n] = 1 + rng.random((n, kernels.N_SUMS))
     regions[:n, kernels.SIZE] = 10
     ends = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
-    borders = np.ones((n - 1, 2 + kernels.N_CUES))
-    borders[:, 2] = order = rng.permutation(n - 1) / n  # the first cue decides
+    borders = np.ones((n - 1, 3 + kernels.N_CUES))
+    borders[:, 3] = order = rng.permutation(n - 1) / n  # the first cue decides
     perimeters = np.zeros(2 * n - 1)
     perimeters[:n] = 2
-    picture = np.array([10.0 * n, 1, 1])
+    picture = np.array([10.0 * n, 1, 1, 1])
     # one tree: a leaf of 0.1 k where the first cue is at most k / n
     features, thresholds, children, values = [], [], [], []
     for k in range(n - 1):
