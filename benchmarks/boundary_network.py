@@ -5,7 +5,8 @@ Networks are trained by turns: "even" on every second photograph, "odd" on the o
 The output is, at half the size, the share of people who drew a boundary within a pixel, and at a quarter of the size a
 vector for each pixel; two pixels whose vectors are far apart were seldom put into one segment.
 
-Photographs are turned, scaled, recoloured and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend
+One picture in eight is drawn, so that the network finds nothing in flat areas. Pictures are turned, scaled, recoloured
+and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend
 on the seed, the network and the number of the step only, so a run that goes on from its checkpoints gives what an
 uninterrupted one does. Beside each checkpoint lie the weights, as ``network.npz`` has them. It needs PyTorch.
 
@@ -36,7 +37,8 @@ SIDE, BATCH = 224, 6
 RATE, DECAY, WARM_UP, KEEP = 4e-3, 0.02, 500, 0.999
 PEOPLE, PAIRS = 5, 2048
 TURN = 400  # steps of one network before the next one's turn
-SPOILT = {"impulses": 4, "text": 6, "spots": 3, "jpeg": 8, "noise": 6, "blur": 5, "small": 6}
+DRAWN = 0.125  # share of drawn pictures
+SPOILT = {"impulses": 4, "text": 6, "spots": 3, "jpeg": 14, "noise": 6, "blur": 5, "small": 6}
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
@@ -178,6 +180,43 @@ def load_examples() -> list[Example]:
     ]
 
 
+def drawn_picture(rng: np.random.Generator) -> Example:
+    """Draw up to ten shapes, or none, each of one colour or with a gradient, on such a background; noise on some."""
+    height, width = 320, 400
+    labels, n_shapes = np.zeros((height, width), np.uint8), int(rng.integers(1, 11)) * int(rng.random() < 0.7)
+    for label in range(1, n_shapes + 1):
+        y, x = rng.integers(0, (height, width))
+        kind, size = int(rng.integers(5)), float(np.exp(rng.uniform(np.log(12), np.log(140))))
+        if kind == 0:
+            axes = max(1, round(size * rng.uniform(0.3, 1))), round(size)
+            cv2.ellipse(labels, (int(x), int(y)), axes, rng.uniform(0, 180), 0, 360, label, -1)
+        elif kind == 1:
+            cv2.rectangle(labels, (int(x), int(y)), (int(x + size), int(y + size * rng.uniform(0.3, 3))), label, -1)
+        elif kind == 2:
+            angles = np.sort(rng.uniform(0, 2 * np.pi, int(rng.integers(3, 9))))
+            corners = (x, y) + size * rng.uniform(0.4, 1, (len(angles), 1)) * np.transpose(
+                [np.cos(angles), np.sin(angles)]
+            )
+            cv2.fillPoly(labels, [np.rint(corners).astype(np.int32)], label)
+        elif kind == 3:
+            end = (int(rng.integers(width)), int(rng.integers(height)))
+            cv2.line(labels, (int(x), int(y)), end, label, int(rng.integers(5, 30)))
+        else:  # larger and bolder than the letters that spoil photographs
+            letters = "".join(chr(c) for c in rng.integers(65, 91, 8))
+            cv2.putText(
+                labels, letters, (int(x) - 100, int(y)), 0, rng.uniform(1.8, 4), label, int(rng.integers(5, 14))
+            )
+    rows, columns = np.indices(labels.shape, np.float32) / np.float32(width)
+    colours, slopes = rng.uniform(0, 256, (n_shapes + 1, 3)), np.zeros((2, n_shapes + 1, 3))
+    even = rng.random(n_shapes + 1) < 0.6
+    slopes[:, ~even] = rng.normal(0, 60, (2, np.count_nonzero(~even), 3))
+    picture = colours[labels] + slopes[0][labels] * rows[..., None] + slopes[1][labels] * columns[..., None]
+    if rng.random() < 0.4:
+        picture += rng.uniform(0.5, 6) * rng.standard_normal(picture.shape, np.float32)
+    people = labels[np.newaxis]
+    return Example(np.dstack([np.clip(np.rint(picture), 0, 255).astype(np.uint8), boundary_share(people)]), people)
+
+
 def spoil(image: NDArray[np.uint8], kind: str, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Spoil a picture, and do to it what `segment` does to such a picture first."""
     height, width = image.shape[:2]
@@ -270,7 +309,8 @@ def draw(example: Example, rng: np.random.Generator) -> tuple[NDArray[Any], ...]
 def batch(examples: list[Example], key: tuple[int, ...]) -> tuple[Tensor, ...]:
     """Return pictures, boundaries at half the size, segments, and the pairs of pixels that are compared."""
     rng = np.random.default_rng(key)
-    parts = [draw(examples[k], rng) for k in rng.integers(len(examples), size=BATCH)]
+    chosen = rng.integers(len(examples), size=BATCH)
+    parts = [draw(drawn_picture(rng) if rng.random() < DRAWN else examples[k], rng) for k in chosen]
     images, targets, segments = (np.stack(each) for each in zip(*parts, strict=True))
     side = SIDE // 4
     a = rng.integers(side, size=(2, BATCH, PAIRS))
