@@ -44,23 +44,20 @@ def check_page(out: str | Path, force: bool) -> None:
                 raise OutputExistsError(f"{path} exists and is not a page of reproduce; {PASS_FORCE}")
 
 
-def write_page(out: str | Path, reports: Sequence[Report], *, command: str, quick: bool) -> None:
-    """Write the page about the items of a run that `command` repeats; :func:`check_page` was called before it."""
+def write_page(out: str | Path, reports: Sequence[Report], *, command: str) -> None:
+    """Write the page about items, of which `command` has run the last; :func:`check_page` was called before it."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, one thread for each experiment"
     versions = f"visionnmf {__version__}, Python {sys.version.split()[0]}, NumPy {np.__version__}"
     parts = [_tag("h1", TITLE), _code(command), _tag("p", f"{versions}; {machine}.")]
-    if quick:
-        parts.append(
-            _tag(
-                "p", "A quick run: fewer splits, starts or ranks. No claim is judged; do not cite the figures.", "other"
-            )
-        )
+    if any(one.quick for one in reports):
+        words = "A quick run has fewer splits, starts or ranks. Its claims are not judged; do not cite its figures."
+        parts.append(_tag("p", words, "other"))
     overview = [[one.name, one.title, one.available, _verdict(one)] for one in reports]
     parts.append(_table("Overview", [["item", "what", "data", "result"], *overview], links=True))
     for paper, items in groupby(reports, key=lambda one: one.paper):
         parts.append(_tag("h2", paper))
         for one in items:
-            parts += _section(one, quick)
+            parts += _section(one)
     with output_file(Path(out) / PAGE, force=True) as temporary:
         temporary.write_text("\n".join([MARK, HEAD, *parts, "</body>\n</html>\n"]), "utf-8")
 
@@ -72,10 +69,10 @@ def _verdict(one: Report) -> str:
     found = [row[-1] for row in one.rows]
     kinds = [kind for kind in ("confirmed", "level", "reversed") if kind in found]
     counts = ", ".join(f"{found.count(kind)} {kind}" for kind in kinds)
-    return f"{counts or f'{len(found)} rows'}; {one.seconds:.1f} s"
+    return f"{counts or f'{len(found)} rows'}; {'quick, ' * one.quick}{one.seconds:.1f} s"
 
 
-def _section(one: Report, quick: bool) -> list[str]:
+def _section(one: Report) -> list[str]:
     """Return the section of an item."""
     parts = [f'<h3 id="{_address(one.name)}">{escape(f"{one.name}: {one.title}")}</h3>']
     parts += [_tag("p", f"The paper: {one.claim}")] * bool(one.claim)
@@ -96,7 +93,7 @@ def _section(one: Report, quick: bool) -> list[str]:
         parts.append(f"<figure>{shown}{_tag('figcaption', caption)}</figure>")
     parts += [_table(caption, cells) for caption, cells in one.tables.items()]
     how = "kept from an earlier run, which took " if one.cached else ""
-    command = f"visionnmf reproduce {one.name}{' --quick' if quick else ''}"
+    command = f"visionnmf reproduce {one.name}{' --quick' * one.quick}"
     return [*parts, _code(command), _tag("p", f"Time: {how}{one.seconds:.1f} s.")]
 
 

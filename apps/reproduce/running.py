@@ -43,7 +43,7 @@ def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> 
     -------
     list of Report
         One for each item, with the figures ``name``, ``title`` and ``available``: "runs", "nearest data: ...",
-        "no data: ..." or "missing: ...".
+        "no data: ..." or "missing: ...". Packages that are not installed are named as well.
 
     Raises
     ------
@@ -80,7 +80,8 @@ def reproduce(
     """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
 
     The folder `out` gets the page, ``index.html``, and a folder for each paper with a JSON file for each item
-    and its pictures. A result is used again if the version, the data and `quick` are the same.
+    and its pictures. A result is used again if the version, the data and `quick` are the same. The page also has the
+    other results that are kept in the folder.
 
     Parameters
     ----------
@@ -138,12 +139,29 @@ def reproduce(
     run_parallel(jobs, _run, n_jobs, keep)
     with _environment(data):  # the page says which data sets are in the folder `data`
         command = ["visionnmf reproduce", *names, *(["--quick"] if quick else [])]
-        reports = [_report(one, outcomes.get(one.name, Outcome(one.name)), Path(out)) for one in found]
-    write_page(out, reports, command=" ".join(command), quick=quick)
-    return reports
+        reports = {one.name: _report(one, outcomes.get(one.name, Outcome(one.name)), Path(out), quick) for one in found}
+        others = {name: _kept_report(name, Path(out)) for name in registry.EXPERIMENTS if name not in reports}
+        shown = reports | {name: report for name, report in others.items() if report is not None}
+        papers = {name.partition("/")[0] for name in shown}  # of which the page also lists what cannot be run
+        for name, one in registry.EXPERIMENTS.items():
+            if one.run is None and one.paper in papers:
+                shown[name] = _report(one, Outcome(name), Path(out), quick)
+    write_page(out, [shown[name] for name in registry.EXPERIMENTS if name in shown], command=" ".join(command))
+    return list(reports.values())
 
 
-def _report(one: Experiment, outcome: Outcome, out: Path) -> Report:
+def _kept_report(name: str, out: Path) -> Report | None:
+    """Return the report of an item that an earlier run has kept, whole or else quick; None if there is none."""
+    one = registry.EXPERIMENTS[name]
+    for quick in (False, True):
+        path = _path(name, out, quick)
+        outcome = _kept(path, _key(one, quick)) or _kept(path)
+        if outcome is not None:
+            return _report(one, outcome, out, quick)
+    return None
+
+
+def _report(one: Experiment, outcome: Outcome, out: Path, quick: bool) -> Report:
     """Return the report of an experiment, whose pictures are in the folder `out`."""
     result = outcome.result or Result([])
     rows = [row.cells() for row in result.rows]
@@ -155,6 +173,7 @@ def _report(one: Experiment, outcome: Outcome, out: Path) -> Report:
         "available": one.state(),
         "seconds": None if outcome.result is None else outcome.seconds,
         "cached": outcome.cached,
+        "quick": quick,
         "rows": rows,
         "tables": result.tables,
         "pictures": result.pictures,
@@ -199,8 +218,7 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
         one = registry.EXPERIMENTS[name]
-        path = out / f"{name}{'-quick' if quick else ''}.json"
-        key = _key(one, quick)
+        path, key = _path(name, out, quick), _key(one, quick)
         kept = None if force else _kept(path, key)
         if kept is not None:
             return kept
@@ -228,17 +246,30 @@ def _key(one: Experiment, quick: bool) -> str:
     folder = data_folder()
     files = [path for name in one.files if folder is not None and (path := folder / name).exists()]
     sizes = {path.name: path.stat().st_size for path in files}
-    return settings_key({"version": __version__, "quick": quick, "data": sizes, "folder": str(folder)})
+    without = one.uninstalled()
+    return settings_key(
+        {"version": __version__, "quick": quick, "data": sizes, "folder": str(folder), "without": without}
+    )
 
 
-def _kept(path: Path, key: str) -> Outcome | None:
-    """Return the result of an earlier run from its JSON file; None if it has another key, or a picture is missing."""
+def _path(name: str, out: Path, quick: bool) -> Path:
+    """Return the JSON file of the result of an item."""
+    return out / f"{name}{'-quick' if quick else ''}.json"
+
+
+def _kept(path: Path, key: str | None = None) -> Outcome | None:
+    """Return the result of an earlier run from its JSON file; None if it has another key, or a picture is missing.
+
+    Without a key any result is returned, with a note.
+    """
     try:
         content = json.loads(path.read_text("utf-8"))
-        if content["key"] != key:
+        if content["key"] != key and key is not None:
             return None
         fields = content["result"]
         result = Result(**fields | {"rows": [Row(**row) for row in fields["rows"]]})
+        if key is None:
+            result.notes.append("This result is of an earlier version, or of other data or packages.")
         # the name of the experiment: the folder is that of the paper, and the file that of the item
         name = f"{path.parent.name}/{path.stem.removesuffix('-quick')}"
         whole = all((path.parent.parent / file).is_file() for file in result.pictures.values())

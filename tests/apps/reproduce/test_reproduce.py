@@ -76,6 +76,26 @@ def test_a_result_of_other_data_is_run_again(calls, tmp_path):
     assert len(calls) == 2
 
 
+def test_a_single_item_leaves_the_others_on_the_page(calls, tmp_path):
+    page = tmp_path / "index.html"
+    run_command("reproduce", "--all", "--out", tmp_path)
+    reproduce(["made/fig-1"], out=tmp_path, quick=True)
+    text = page.read_text()
+    assert "visionnmf reproduce made/table-1" in text and "visionnmf reproduce made/fig-1 --quick" in text
+    assert "Not repeated: a drawing" in text and "of an earlier version" not in text
+    (tmp_path / "data").mkdir()  # other data
+    reproduce(["made/fig-1"], out=tmp_path, data=tmp_path / "data")
+    assert "visionnmf reproduce made/table-1" in page.read_text() and "of an earlier version" in page.read_text()
+    assert len(calls) == 4
+
+
+def test_a_package_that_is_not_installed_is_listed(calls, monkeypatch):
+    one = Experiment("made/fig-1", "a", run=lambda sizes: None, packages=("json", "no_such_package"))
+    monkeypatch.setattr(registry, "PAPERS", {"made": registry.Paper("Made", (one,))})
+    monkeypatch.setattr(registry, "EXPERIMENTS", {one.name: one})
+    assert "runs; in part, without no_such_package" in run_command("reproduce", "--list").stdout
+
+
 def test_a_failure_costs_its_row_alone(calls, tmp_path):
     run = run_command("reproduce", "--all", "--out", tmp_path)
     assert run.exit_code == 1 and len(calls) == 2
