@@ -129,6 +129,7 @@ def forbidden(graph):
                     "visionnmf.exceptions",
                     "visionnmf._checks",
                     "visionnmf._pixel_range",
+                    "visionnmf._text",
                     "visionnmf._lazy",
                     "visionnmf._version",
                 )

@@ -145,6 +145,9 @@ class ImageAnnotator(BaseEstimator):
         Only with "weighted".
     regression_ : Regression or None
         Only with "weighted".
+    left_out_recall_ : ndarray [shape=(n_some, 2)]
+        Of some training images, at most 500: the shares of their words that are among as many which other images give
+        them, and among as many of the most frequent words. A model that was read from a file has none.
     n_features_in_ : int
         Number of features.
 
@@ -162,6 +165,7 @@ class ImageAnnotator(BaseEstimator):
     """
 
     columns_: Array
+    left_out_recall_: Array
     saved_attributes = (
         *("words_", "Y_", "views_", "blocks_", "index_", "columns_", "weights_", "sigmoids_", "regression_"),
         "n_features_in_",
@@ -315,7 +319,14 @@ class ImageAnnotator(BaseEstimator):
         self.sigmoids_: Sigmoids | None = None
         self.regression_: Regression | None = None
         if weighted:
-            self._learn_words(codes, rng, step)
+            rows, scores = self._learn_words(codes, rng, step)
+        else:
+            rows = rng.permutation(len(codes))[:MIN_LEARNING]
+            others = self._other_neighbours(codes, rows, self._distance_of)
+            scores = np.zeros((len(rows), self.Y_.shape[1]))  # of a single image
+            if others.size:
+                scores = TRANSFERS[self.method](others, self.Y_.toarray() > 0, self.n_words)
+        self.left_out_recall_ = self._recall(rows[:MIN_LEARNING], scores[:MIN_LEARNING])
         # A weighted sum of Manhattan distances is one Manhattan distance of codes times the weights.
         factors = self._per_column(self.weights_)
         codes *= factors
@@ -372,18 +383,28 @@ class ImageAnnotator(BaseEstimator):
         sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
-    def _other_neighbours(self, codes: Array, rows: Array) -> NDArray[np.intp]:
+    def _recall(self, rows: Array, scores: Array) -> Array:
+        """Return `left_out_recall_` of the training rows `rows` with the scores (n_rows, n_words) by other images."""
+        truth, found = self.Y_[rows].toarray(), []
+        often = np.tile(np.asarray(self.Y_.sum(axis=0)).ravel(), (len(rows), 1))
+        own = truth.sum(axis=1, keepdims=True)
+        for by in (scores, often):
+            hits = np.take_along_axis(truth, best_words(by, truth.shape[1]), axis=1)
+            found.append((hits * (np.arange(truth.shape[1]) < own)).sum(axis=1) / np.maximum(own.ravel(), 1))
+        return np.stack(found, axis=1)
+
+    def _other_neighbours(self, codes: Array, rows: Array, distance_of: Distance | None = None) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
         # a row is its own nearest neighbour, so one more is sought
         index = codes * self._per_column(self.weights_)
-        which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
+        which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)), distance_of)
         others = which != rows[:, None]
         # Where copies of a row have taken its place, the last is dropped instead, so that all rows keep k neighbours.
         others[others.all(axis=1), -1] = False
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
-    def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others."""
+    def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> tuple[Array, Array]:
+        """Learn weights, regression and sigmoids from scores that rows get from others; return rows and scores."""
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
         count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)
@@ -406,8 +427,10 @@ class ImageAnnotator(BaseEstimator):
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         truth = self.Y_[rows].toarray() > 0
         # Roots of the shares spread the many small ones, between which the sigmoids have to tell.
-        self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
+        terms = [np.sqrt(shares), left_out[:count]]
+        self.sigmoids_ = fit_sigmoids(terms, truth, frequency)
         step("learning words", ROUNDS + 1, ROUNDS + 1)
+        return rows, self.sigmoids_.logits(terms)
 
     def _check_metrics(self) -> None:
         """Raise ParameterError for metrics that there are not, or that do not go with the other parameters."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -216,7 +217,7 @@ def _find_words(
         raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")
     without = sum(not words for words in of_images)
     if without:
-        notes.append(f"{without} of {len(images)} images have no words and are left out")
+        notes.append(f"without words, and left out: {without} of {counted(len(images), 'image')}")
     return found
 
 
@@ -294,7 +295,7 @@ def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> li
             of_images.append(found.words)
             own += len(found.own)
     if own:
-        notes.append(f"{own} sidecars that visionnmf wrote are left out: their words may be a model's guesses")
+        notes.append(f"{counted(own, 'sidecar')} of visionnmf left out: the words may be a model's guesses")
     return of_images
 
 
@@ -316,5 +317,5 @@ def _matched(
     if len(used) < len(table):
         absent = next(name for name in table if name not in used)
         count = f"{len(table) - len(used)} of {len(table)}"
-        notes.append(f"{count} names in the table are not images here, such as {absent}")
+        notes.append(f"names in the table that are not images here: {count}, such as {absent}")
     return found

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -25,7 +25,7 @@ from .kernels import mean_over_channels, select_next_rank, select_rank
 __all__ = [
     *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
     *("enlarged", "enlargement", "enlargement_of", "frame_difference", "known_bits", "reduced", "reduced_mask"),
-    *("temporal_median", "timed_frames", "to_uint8", "within"),
+    *("temporal_median", "timed_frames", "to_uint8"),
 ]
 
 FrameArray = NDArray[np.uint8]
@@ -74,9 +74,15 @@ class Separated:
         return "".join(pictures) + table({"frame": self.index, "foreground": share})
 
 
-def within(part: Separated, region: FrameArray | None) -> Separated:
-    """Return a frame whose mask is empty outside the region (height, width), which is 255 inside."""
-    return part if region is None else replace(part, mask=part.mask & region)
+class Region(NamedTuple):
+    """Where foreground counts: 255 in a mask (height, width), or None; and a sentence for each part that is clipped."""
+
+    mask: FrameArray | None
+    notes: list[str]
+
+    def within(self, part: Separated) -> Separated:
+        """Return a frame whose mask is empty outside the region."""
+        return part if self.mask is None else replace(part, mask=part.mask & self.mask)
 
 
 def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:

@@ -26,7 +26,7 @@ from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
 from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
-from .records import name_flags, with_typer_options
+from .records import name_flags, remember_flags, with_typer_options
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -160,6 +160,7 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     if "jobs" in signature.parameters:  # the command can share its work
         added = [_keyword("scheduler", Scheduler, default=None), *added]
     signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
+    remember_flags(signature)
 
     @functools.wraps(function)
     def command(*, scheduler: str | None = None, **arguments: Any) -> None:

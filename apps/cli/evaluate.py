@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.evaluate.settings import (
     Comparison,
     DetectorConditions,
@@ -56,7 +57,7 @@ def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], 
 
     made = study()
     if len(made.jobs) > 2 and not is_quiet():
-        say(f"{len(made.jobs)} jobs; --methods takes fewer methods, and --jobs runs several jobs at a time")
+        say(f"{counted(len(made.jobs), 'job')}; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)
     run.show(report)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.faces.settings import (
     FaceClustering,
     FaceIdentification,
@@ -142,9 +143,8 @@ def identify(
                 sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")
             )
             ending = f", {unlike} unlike the training images" if unlike else ""
-            looked = f"{len(done)} {'image' if len(done) == 1 else 'images'}"
-            faces_named = f"{named} {'face' if named == 1 else 'faces'}"
-            say(f"{looked}: {faces_named} of known people, {unknown} of nobody known{ending}")
+            looked, known_faces = counted(len(done), "image"), counted(named, "face")
+            say(f"{looked}: {known_faces} of known people, {unknown} of nobody known{ending}")
 
 
 @command.command("add")

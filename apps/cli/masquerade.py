@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visionnmf._text import counted
 from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
     Judging,
@@ -202,7 +203,5 @@ class _ResultPrinter:
         if not self.verdicts:
             return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
-        n = self.verdicts.total()
-        sessions = f"{n} session{'s' if n != 1 else ''}"
-        users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
+        sessions, users = counted(self.verdicts.total(), "session"), counted(len(self.users), "user")
         self.run.remark(f"{sessions} of {users}: {counts}")

@@ -15,7 +15,7 @@ from visionnmf.apps.settings import Option, settings
 OUT = Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR")
 RECURSIVE = Option("Also read the sub-folders of folders. The results mirror them.", short="-r")
 JOBS = Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)
-SKIP_EXISTING = Option("Leave out inputs whose results exist, without the hint that --force replaces them.")
+SKIP_EXISTING = Option("Leave out inputs with results of these settings, without the hint that --force replaces them.")
 JSON = Option("Print a line of JSON for each report on standard output, and nothing else.")
 
 Out = Annotated[Path, OUT]

@@ -8,7 +8,6 @@ the signal, interrupted (Ctrl-C: 130). ``visionnmf --help`` imports this module,
 from __future__ import annotations
 
 import json
-import re
 import signal
 import time
 import warnings
@@ -29,11 +28,9 @@ from visionnmf.exceptions import PASS_FORCE, OutdatedError, OutputExistsError, P
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity
 from .input_paths import Input, find_inputs
-from .records import flag_of, in_flags
+from .records import GIVE_FORCE, flag_of, in_flags, in_options
 from .signals import number_come
 from .work import Process, attempt, attempt_in_processes
-
-GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
 
 
 class Run:
@@ -59,6 +56,8 @@ class Run:
     def show(self, report: Report) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
+        sentences = {name: getattr(report, name) for name in ("lines", "skipped", "notes", "warnings")}
+        report = replace(report, **{name: list(map(in_options, found)) for name, found in sentences.items()})
         self.done += report.state == "done"
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"
@@ -70,7 +69,7 @@ class Run:
         several = self.total > 1 and not is_verbose()
         if report.state == "done":
             for line in report.as_lines(files=not several):
-                self.remark(_with_flags(line.replace(PASS_FORCE, GIVE_FORCE)))
+                self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
@@ -266,13 +265,6 @@ def _has_results(error: Exception) -> bool:
     return exists and not isinstance(error, OutdatedError)
 
 
-def _with_flags(text: str) -> str:
-    """Return a text with command-line options for ``name=True``; it may be an option of another command."""
-    # An argument that the running command lacks belongs to another one, as in "train with detect=True". After a bracket
-    # it is code for users of Python, as in "MinMaxScaler(clip=True)", and stays.
-    return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
-
-
 def _is_out_of_memory(error: Exception) -> bool:
     """Return whether memory ran out, for which OpenCV raises an error of its own."""
     return isinstance(error, MemoryError) or "(-4:Insufficient memory)" in str(error)
@@ -285,12 +277,12 @@ def error_line(error: Exception, source: str = "") -> str:
     message = one_line(error)
     if _is_out_of_memory(error):
         return f"{where}not enough memory; try a smaller input"
-    if isinstance(error, OutputExistsError):
-        return message.replace(PASS_FORCE, GIVE_FORCE)
+    if isinstance(error, OutdatedError) and flag_of("out").startswith("--"):
+        return f"{in_options(message)}, or another {flag_of('out')}"
     if isinstance(error, ParameterError):  # begins with the name of the argument, which becomes the option
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):
-        return _with_flags(message)
+        return in_options(message)
     from .versions import untried
 
     cause = f"; {found}, which may be the cause" if (found := untried()) else ""

@@ -38,6 +38,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, choices
+from visionnmf._text import counted
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.clustering import whitening
 from visionnmf.apps.faces.distances import ClassResidual
@@ -108,7 +109,7 @@ def study(
         columns=COLUMNS,
         key=settings_key(settings | {"methods": methods, "seed": seed}, faces.images, faces.labels),
         lines=partial(averages, by=GROUP, scores=("accuracy", "seconds")),
-        heading=f"{len(faces.images)} images of {len(people)} people; accuracy in %",
+        heading=f"{counted(len(faces.images), 'image')} of {counted(len(people), 'person', 'people')}; accuracy in %",
         draw=_draw,
         pictures=[CURVES],
         inputs=[] if isinstance(source, Faces) else [str(source)],

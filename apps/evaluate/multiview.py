@@ -22,6 +22,7 @@ from sklearn.metrics import average_precision_score, normalized_mutual_info_scor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import Normalizer
 
+from visionnmf._text import counted
 from visionnmf.apps.multiview.classification import ViewClassifier, fit_classifier
 from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
@@ -106,6 +107,7 @@ def study_of(
     settings = {name: value for name, value in asdict(conditions).items() if name != "conditions"}
     settings |= {"views": list(views), "seed": splits.random_state}
     classes = len(np.unique(labels)) if labels.ndim == 1 else labels.shape[1]
+    kinds = counted(classes, "class", "classes") if labels.ndim == 1 else counted(classes, "word")
     return Study(
         jobs={
             f"{condition}-{method}-{split}": (condition, method, split)
@@ -117,7 +119,7 @@ def study_of(
         columns=COLUMNS,
         key=settings_key(settings, *views.values(), np.asarray(labels, dtype="U")),
         lines=by_method,
-        heading=f"{len(labels)} samples, {len(views)} views, {classes} {'classes' if labels.ndim == 1 else 'words'}",
+        heading=f"{counted(len(labels), 'sample')}, {counted(len(views), 'view')}, {kinds}",
         draw=_draw,
         pictures=[FIGURE],
     )

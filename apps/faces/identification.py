@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps import ClusterError
 from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
@@ -165,7 +166,10 @@ class Identifier:
         notes = self._doubts(identities)
         people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
         if named and people <= FEW_PEOPLE and self.identification.threshold is None:
-            notes.append(f"the model knows {people} people only: strangers are often named as well; train more people")
+            notes.append(
+                f"the model knows only {counted(people, 'person', 'people')}: unknown faces are often named as well; "
+                "train more people"
+            )
         # A model of whole images takes a photograph with a small face for a picture of something else.
         whole = not self.model.detect and identities[0].reason == "unlike"
         # Arrays are no photographs: they have the size of the training images.

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from visionnmf import NMF, choices
 from visionnmf._checks import brief, check_choice, check_image_shape, check_numbers, check_rows, shown
 from visionnmf._pixel_range import BITS, bits_of, note_on
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
@@ -267,7 +268,7 @@ def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
     pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
     if pairs:
         one, other = pairs[0]
-        more = f", and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
+        more = f", and {counted(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
         _warn(
             f"{SHARED}: images {one} ({_name(labels, one)}) and {other} ({_name(labels, other)}){more}; keep each "
             "image for one person only"

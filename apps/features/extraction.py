@@ -9,6 +9,7 @@ from pathlib import Path
 
 from visionnmf import choices
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
@@ -111,7 +112,7 @@ def extract_features(
     speed = f"{seconds:.1f} s ({n / seconds:.0f} images/s)"
     return Report(
         figures={"images": n, "features": features, "seconds": seconds, "images_per_second": n / seconds},
-        lines=[f"{n} images, {sum(features.values())} features ({views}), {speed}"],
+        lines=[f"{counted(n, 'image')}, {counted(sum(features.values()), 'feature')} ({views}), {speed}"],
         inputs=[str(source) for source in sources],
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,

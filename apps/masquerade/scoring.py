@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from visionnmf._checks import check_count
+from visionnmf._text import counted
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
 from visionnmf.apps.report import Report
@@ -99,7 +100,8 @@ class SessionResult:
         when = "" if start is None or end is None else f", {start} to {end}"
         head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
-            return [f"{head} ({self.n_commands} commands; train a model for this user first)"]
+            cure = "train this user first, or give user=NAME if the log names no users"
+            return [f"{head} ({counted(self.n_commands, 'command')}; {cure})"]
         severity = f", {self.severity}" if self.severity else ""
         lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"]
         if self.verdict != "alarm" or not self.reasons:

@@ -40,6 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
 from visionnmf._checks import check_choice, check_count, check_number
+from visionnmf._text import counted
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
@@ -426,12 +427,12 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     def _sentence(self, command: Hashable, session: CountedSession) -> str:
         """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
         count = session.commands[command]
-        what = f"{command} ({count} time{'s' if count > 1 else ''})"
+        what = f"{command} ({counted(count, 'time')})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
         if self.profile_.is_new(command):
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
         # `known` counts rejected sessions a little, and `n_sessions_` does not.
-        sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
+        sessions = f"{max(1, min(round(known), self.n_sessions_))} of {counted(self.n_sessions_, 'session')}"
         if known < 0.1 * self.n_sessions_:
             return f"{what}: rare, seen in {sessions}"
         # How often the command follows each predecessor after which the profile never had it. Rejected sessions have

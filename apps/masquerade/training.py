@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf._checks import check_count
+from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import TooLargeError, UnreadableError
@@ -100,7 +101,8 @@ def _line(row: dict[str, Any]) -> str:
     """Return a row of :func:`_row` in words."""
     unlike = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
     few = "; too few for alarms yet" if row["learning"] else ""
-    return f"{row['user']}: {row['sessions']} sessions, {row['commands']} different commands{unlike}{few}"
+    sessions, commands = counted(row["sessions"], "session"), counted(row["commands"], "different command")
+    return f"{row['user']}: {sessions}, {commands}{unlike}{few}"
 
 
 def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:

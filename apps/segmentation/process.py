@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
+from visionnmf._text import counted
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
@@ -132,7 +133,7 @@ def process_image(
         "seconds": time.perf_counter() - begin,
     }
     n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
-    found = f"{n} segment{'s' * (n != 1)} ({', '.join(shares)}{', ...' * (n > 10)} %)"
+    found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
     return Report(
         figures=figures,
         lines=[_line(name, figures, found)],
@@ -171,7 +172,7 @@ def _fewer(wanted: WantedSegments, found: int) -> list[str]:
     if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
         return []
     reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
-    return [f"{found} segments in place of {asked}: {reason}"]
+    return [f"{counted(found, 'segment')} in place of {asked}: {reason}"]
 
 
 def _corrected(
@@ -231,7 +232,7 @@ def process_paper(
         for method, found in labels.items()
     }
     figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
-    counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
+    counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
     return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])
 

@@ -144,7 +144,7 @@ def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):
         frames = list(reader.timed())
     doubtful = [round(frame.time * 25) for frame in frames if frame.is_doubtful]
     assert 0 < len(doubtful) < 60 and max(doubtful) < 100
-    assert f"{len(doubtful)} frames from {min(doubtful) / 25:.2f} s on are damaged" in " ".join(reader.notes)
+    assert f"damaged frames: {len(doubtful)} frames from {min(doubtful) / 25:.2f} s on" in " ".join(reader.notes)
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16, "float"])

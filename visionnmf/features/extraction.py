@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
@@ -221,7 +222,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             np.stack(rows),
             np.array(readable, np.intp),
             [str(error) for error in skipped],
-            [f"{note}, in {count} of {len(images)} images" for note, count in notes.items() if note],
+            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items() if note],
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

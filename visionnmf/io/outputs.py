@@ -174,13 +174,26 @@ def _write_record(file: Path) -> None:
         file.write_bytes(JSON_KEY + text + b", " + content[1:])
 
 
-def _is_outdated(path: Path) -> bool:
-    """Return whether a file says that it was made otherwise than the files of this block, or does not say how."""
+def _outdated(path: Path) -> str:
+    """Return how a file was made otherwise than the files of this block, as it says itself; "" if it was not."""
     made = _made.get()
     if made is None or path.suffix not in RECORDING:
-        return False
-    found = record_of(path) or {}
-    return any(found.get(name) != value for name, value in made.items() if name != "version")
+        return ""
+    found = record_of(path)
+    if found is None:
+        return "does not say how it was made"
+    different = [name for name, value in made.items() if name != "version" and found.get(name) != value]
+    if different != ["settings"]:
+        return f"was made from another {different[0]}" if different else ""
+    before, now = (each if isinstance(each := one["settings"], dict) else {} for one in (found, made))
+    changed = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+    theirs, ours = (", ".join(_argument(name, one[name]) for name in changed if name in one) for one in (before, now))
+    return f"was made with {theirs or 'the usual settings':.100}, and not with {ours or 'the usual settings':.100}"
+
+
+def _argument(name: str, value: Any) -> str:
+    """Return an argument for a message, a list of several values with commas between them."""
+    return f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 @contextmanager
@@ -285,8 +298,8 @@ def _check_free(path: Path, force: bool) -> None:
     if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
     if not force and _must_stay(path):
-        if _is_outdated(path):
-            raise OutdatedError(f"{path}: was not made from this input with these settings; {PASS_FORCE}")
+        if reason := _outdated(path):
+            raise OutdatedError(f"{path}: {reason}; {PASS_FORCE}")
         raise OutputExistsError(f"{path}: exists already; {PASS_FORCE}")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from visionnmf._checks import check_matplotlib, check_numbers
 from visionnmf._pixel_range import in_eight_bits
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, panels, show
@@ -71,7 +72,7 @@ class SegmentationDisplay:
         result = self.result
         count = len(result.sizes)
         self.axes_ = panels(axes, 3, 3, (12, 3.6))
-        titles = f"{count} segment{'s' * (count != 1)}", "strength of borders"
+        titles = counted(count, "segment"), "strength of borders"
         pictures: list[tuple[Array, dict[str, Any]]] = [
             (result.overlay(), {}),
             (result.boundaries, {"cmap": "magma", "vmin": 0, "vmax": 1}),

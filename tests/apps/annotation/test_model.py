@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.apps.annotation import AnnotationModel, ImageAnnotator, load, save
+from visionnmf.apps.annotation.training import no_better
 from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.exceptions import ParameterError, UnreadableError
 
@@ -268,3 +269,17 @@ def test_words_of_images_take_no_more_memory_than_their_file(wrong, rng, tmp_pat
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 3 * path.stat().st_size
+
+
+@pytest.mark.parametrize("method", ["weighted", "jec", "jec-greedy"])
+@pytest.mark.parametrize(("n", "informative"), [(3, True), (12, False), (120, False), (120, True), (1, True)])
+def test_words_are_compared_with_the_most_frequent_ones(method, n, informative, rng):
+    """By images that are left out: features that say nothing, and very few images, do not beat the frequencies."""
+    X, Y = made(rng, max(n, 3))
+    X = X[:n] if informative else rng.random((n, X.shape[1])).astype(np.float32)
+    model = ImageAnnotator(method, n_components=8).fit(X, Y[:n])
+    ours, often = model.left_out_recall_.T
+    assert len(ours) == n and ((ours >= 0) & (ours <= 1)).all()
+    frequent = np.argsort(-Y[:n].sum(0), kind="stable")[:2]  # each image has two words
+    np.testing.assert_allclose(np.sort(often), np.sort(Y[:n][:, frequent].mean(axis=1)))
+    assert bool(no_better(model)) != (n == 120 and informative)

@@ -403,7 +403,7 @@ def test_existing_results_are_kept_without_force(tmp_path: Path, picture: np.nda
     source = tmp_path / "a.png"
     cv2.imwrite(str(source), picture)
     (tmp_path / "a_overlay.png").write_bytes(b"mine")
-    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: was not made from this input"):
+    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: does not say how it was made"):
         process_image(source, out=tmp_path)
     assert not (tmp_path / "a_labels.png").exists()
     process_image(source, out=tmp_path, force=True)

@@ -16,7 +16,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
 from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
-from visionnmf._text import one_line, without_password
+from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
@@ -251,8 +251,8 @@ class VideoReader:
         self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
         if n_doubtful:
             self.notes.append(
-                f"{n_doubtful} frames from {first_doubtful:.2f} s on are damaged, or depend on damaged ones: no event "
-                "begins in them"
+                f"damaged, or dependent on damaged frames: {counted(n_doubtful, 'frame')} from {first_doubtful:.2f} s "
+                "on, in which no event begins"
             )
 
     def _judge_file(self, decoder: Decoder) -> None:
