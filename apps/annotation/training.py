@@ -16,9 +16,10 @@ from visionnmf._progress import Progress
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
+from visionnmf.io.inputs import names_of
 
 from .annotator import ImageAnnotator
-from .images import ImagesWithWords, Sources, files_of, images_with_words, names_of, usual_extractors
+from .images import ImagesWithWords, Sources, files_of, images_with_words, usual_extractors
 from .store import AnnotationModel, save
 
 FEW = 5  # images of a word, below which little can be learnt

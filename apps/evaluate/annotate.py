@@ -19,8 +19,9 @@ from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf._progress import Progress
 from visionnmf.apps.annotation import AnnotationModel
-from visionnmf.apps.annotation.images import Sources, images_with_words, names_of
+from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.io.inputs import names_of
 
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison
