@@ -521,7 +521,8 @@ def _features(X: ArrayLike) -> Array:
     """Return `X` as a float32 matrix, or raise ParameterError if it is empty, not finite or negative."""
     array = check_numbers(X, "X", np.float32)
     if array.ndim != 2 or 0 in array.shape:
-        raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}")
+        cure = "; FeatureExtraction().fit_transform makes features of images" if array.ndim > 2 else ""
+        raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}{cure}")
     if not np.isfinite(array).all() or (array < 0).any():
         raise ParameterError("X must hold finite numbers >= 0; got others")
     return array
@@ -541,7 +542,18 @@ def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[s
 
 def _labels(Y: Any, n_images: int) -> Any:
     """Return `Y` (n_images, n_words) as a sparse float32 matrix of ones, or raise ParameterError."""
-    array = sp.csr_array(Y if sp.issparse(Y) else np.asarray(Y)).astype(np.float32)
+    given = Y
+    if not sp.issparse(Y):
+        try:
+            Y = np.asarray(Y, np.float32)
+        except (TypeError, ValueError):
+            Y = None
+        if Y is None or Y.ndim != 2:
+            raise ParameterError(
+                f"Y must be a matrix of 0 and 1, (n_images, n_words); got {shown(given)}; "
+                "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of words"
+            )
+    array = sp.csr_array(Y).astype(np.float32)
     if array.shape[0] != n_images or not array.shape[1]:
         raise ParameterError(f"Y must have a row for each image, {n_images}, and a column a word; got {array.shape}")
     array.eliminate_zeros()

@@ -26,7 +26,7 @@ from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import clean_words, expand_images
-from visionnmf.io.inputs import read_text
+from visionnmf.io.inputs import names_of, read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
@@ -112,11 +112,6 @@ def usual_extractors() -> list[Extractor]:
 def files_of(source: Sources) -> list[str]:
     """Return the files that :func:`describe` reads; raises MediaError if there are none."""
     return names_of(source) if is_table(source) else expand_images(names_of(source))
-
-
-def names_of(source: Sources) -> list[str]:
-    """Return one or several sources as a list."""
-    return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
 
 
 def is_table(source: Sources) -> bool:

@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from visionnmf._checks import check_result
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
+from visionnmf.io.inputs import names_of
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .images import Sources, describe, files_of, names_of
+from .images import Sources, describe, files_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
@@ -85,6 +87,7 @@ def annotate(
     >>> annotate(load("words.npz"), ["photos/0.png"], outputs=WordOutputs(top=1)).images[0].words[0].word
     'sea'
     """
+    check_result(model, "model", "train or load", "extraction", "annotator")
     files = files_of(images)
     if outputs.table is not None:
         check_outputs([outputs.table], force, inputs=[*files, *model.source])

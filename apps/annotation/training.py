@@ -18,9 +18,10 @@ from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
+from visionnmf.io.inputs import names_of
 
 from .annotator import ImageAnnotator
-from .images import ImagesWithWords, Sources, files_of, images_with_words, names_of, usual_extractors
+from .images import ImagesWithWords, Sources, files_of, images_with_words, usual_extractors
 from .store import AnnotationModel, save
 
 RISK = 0.05  # of calling words better than the most frequent ones that are not

@@ -46,8 +46,8 @@ def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
         lines.append(f"  cut off: {figures['problem']}")
     rank, most = figures["n_components"], figures["most_components"]
     if most is not None and most > 1:
-        needed = f"needs {rank} components" if rank != 1 else "needs one factor a frame"
-        lines.append(f"  illumination: {needed} (rank {rank} of at most {most})")
+        changes = "differently at different places" if rank != 1 else "everywhere alike, if at all"
+        lines.append(f"  illumination: changes {changes} ({rank} of at most {most} components)")
     ours, baseline = figures["masks"], figures["temporal_median"]
     empty = ours.foreground_share == baseline.foreground_share == 0
     agreement = "neither finds anything" if empty else f"agreement (F) {figures['agreement']:.3f}"

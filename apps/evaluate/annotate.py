@@ -20,8 +20,9 @@ from visionnmf._checks import check_count
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.annotation import AnnotationModel
-from visionnmf.apps.annotation.images import Sources, images_with_words, names_of
+from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.io.inputs import names_of
 
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison

@@ -56,7 +56,14 @@ FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensu
 # A search is compared if it finds between these shares of the training pixels. If it finds more, it finds what images
 # show: of digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
 NOTICED, MOST_FOUND = 0.005, 0.6
-FEW = "y has (one person|two people)"
+FEW = "y has (one person|two people|three people)"
+FEW_PEOPLE = (
+    "y has one person, so that identify will name nobody",
+    "y has two people, who do not show how unknown people differ: the threshold rejects {rate:.0%} of the images of "
+    "these two, and most unknown people may pass",
+    # an unknown fourth person is as likely as each of the three to be the least unlike the others
+    "y has three people, of whom each can play unknown: of other unknown people a quarter or more may pass",
+)
 MAX_NAMES = 64 << 20  # bytes of the array of names of a file, where each takes as many as the longest
 # fitted attributes that are NaN where nothing tells them, and that are infinite where nothing limits them
 RATES = ("threshold_", "false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")
@@ -629,13 +636,7 @@ def _distances(classifier: Mixture | RobustResidual, data: Array, missing: Mask,
 
 def warn_of_few(n_people: int, unknown_rate: float) -> None:
     """Warn if people are so few that nothing shows how unknown people differ."""
-    if n_people > 2:
+    if n_people > len(FEW_PEOPLE):
         return
-    warnings.warn(
-        "y has one person, so that identify will name nobody; train three people or more, or give identify a threshold"
-        if n_people == 1
-        else f"y has two people, who do not show how unknown people differ: the threshold rejects {unknown_rate:.0%} "
-        "of the images of these two, and most unknown people may pass; train three people or more",
-        UserWarning,
-        stacklevel=3,
-    )
+    sentence = FEW_PEOPLE[n_people - 1].format(rate=unknown_rate)
+    warnings.warn(f"{sentence}; train more people, or give identify a threshold", UserWarning, stacklevel=3)

@@ -15,6 +15,7 @@ from visionnmf.apps.feature_tables import FeatureTable, check_format, check_tabl
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, check_parents, expand_images, together
+from visionnmf.io.inputs import names_of
 
 from .settings import ExtractorFiles
 
@@ -75,7 +76,8 @@ def extract_features(
     """
     check_format(out)
     outputs = [Path(path) for path in (out, files.save) if path is not None]
-    images = expand_images([str(source) for source in sources])
+    names = names_of(sources)
+    images = expand_images(names)
     inputs: list[str | Path] = [*images, *([files.use] if files.use is not None else [])]
     check_outputs(outputs, force, inputs=inputs)
     check_parents(outputs)
@@ -113,7 +115,7 @@ def extract_features(
     return Report(
         figures={"images": n, "features": features, "seconds": seconds, "images_per_second": n / seconds},
         lines=[f"{counted(n, 'image')}, {counted(sum(features.values()), 'feature')} ({views}), {speed}"],
-        inputs=[str(source) for source in sources],
+        inputs=names,
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
         notes=found.notes,

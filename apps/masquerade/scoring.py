@@ -16,6 +16,7 @@ from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
+from visionnmf.io.inputs import names_of
 
 from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
 from .session_cutter import Origin, Session, sessions
@@ -171,7 +172,7 @@ def score(
     """
     if not isinstance(model, MasqueradeModel):
         model = load(model)
-    paths = [str(path) for path in logs]
+    paths = names_of(logs, "logs")
     # Work is shared with other processes if there are several jobs, or with workers if there is a cluster, which has
     # priority. How many users there are is not known yet, so `n_jobs` also stands for the number of tasks.
     if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and STANDARD_INPUT in paths:

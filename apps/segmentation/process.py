@@ -24,7 +24,7 @@ from visionnmf.io.inputs import stem_of
 
 from .hierarchy import count_labels
 from .overlays import draw_beside, draw_memberships, hexadecimal
-from .segmenter import SegmentationResult, segment
+from .segmenter import SegmentationResult, fewer_segments, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
 PAPER_SEGMENTS = 5
@@ -112,7 +112,9 @@ def process_image(
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image, shape = io.read_reduced(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
-    result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ segments? in place of")  # a note says so
+        result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
     markers: list[dict[str, Any]] = []
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
@@ -132,6 +134,7 @@ def process_image(
         "markers": markers,
         "seconds": time.perf_counter() - begin,
     }
+    fewer = fewer_segments(wanted, len(result.sizes))
     n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
     found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
     return Report(
@@ -139,7 +142,7 @@ def process_image(
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_reduced(result.labels.shape, shape), *_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
+        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *_marker_notes(markers)],
     )
 
 
@@ -164,15 +167,6 @@ def _line(name: str, figures: dict[str, Any], found: str) -> str:
     """Return what was found in a picture, in words."""
     height, width = figures["shape"]
     return f"{name}: {width} x {height} pixels, {found}, {figures['seconds']:.1f} s"
-
-
-def _fewer(wanted: WantedSegments, found: int) -> list[str]:
-    """Return a sentence if there are fewer segments than were asked for, and no markers, which may join some."""
-    asked = wanted.n_segments
-    if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
-        return []
-    reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
-    return [f"{counted(found, 'segment')} in place of {asked}: {reason}"]
 
 
 def _corrected(

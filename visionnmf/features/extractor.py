@@ -236,6 +236,8 @@ def check_images(images: Any) -> Images:
     # an array of less than three dimensions may hold objects or texts: images of several sizes, or names of files
     if isinstance(images, np.ndarray) and images.ndim < 3 and images.dtype.kind != "O" and images.dtype.kind != "U":
         raise ParameterError(f"images must be a list of arrays or files; got an array of shape {images.shape}")
+    if isinstance(images, np.ndarray) and images.ndim == 3 and images.shape[2] in (3, 4):
+        raise ParameterError(f"images must be several; got one of shape {images.shape}; put it into a list, [image]")
     listed = images if isinstance(images, Sequence) else list(images)
     if not len(listed):
         raise ParameterError("images must hold at least one image; got none")

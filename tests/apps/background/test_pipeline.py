@@ -274,7 +274,7 @@ def test_the_report_says_how_many_lights_are_needed(tmp_path):
             writer.write(frame)
     report = separate(path, out=tmp_path, videos=False)
     assert (report.n_components, report.most_components) == (1, 2)
-    assert "illumination: needs one factor a frame (rank 1 of at most 2)" in str(report)
+    assert "illumination: changes everywhere alike, if at all (1 of at most 2 components)" in str(report)
     assert (report.n_components, report.most_components) == (1, 2)
 
 

@@ -20,7 +20,7 @@ from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, is_live, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -588,6 +588,7 @@ def open_video(
             raise ParameterError(
                 f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
             )
+    check_path(source, "source")
     if is_live(source):
         options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
         from .live import LiveReader  # not needed for files
