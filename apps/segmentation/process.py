@@ -117,16 +117,16 @@ def process_image(
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
+    labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
     with io.together():
         for file, make in files.items():
-            content = make(result)
-            _write(file, _enlarged(np.asarray(content), shape) if make is PICTURES["labels"] else content, force)
+            _write(file, labels if make is PICTURES["labels"] else make(result), force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
         "shape": shape,
-        "sizes": count_labels(_enlarged(result.labels, shape), len(result.sizes)).tolist(),
+        "sizes": count_labels(labels, len(result.sizes)).tolist(),
         "scale": result.scale,
         "n_regions": result.hierarchy.n_regions,
         "markers": markers,
@@ -222,15 +222,13 @@ def process_paper(
     image, shape = io.read_reduced(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
+    whole = {method: _enlarged(found.astype(np.uint16), shape) for method, found in labels.items()}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
-        for file, found in zip(files[1:], labels.values(), strict=True):
-            io.write_image(file, _enlarged(found.astype(np.uint16), shape), force=force)
-    sizes = {
-        method: count_labels(_enlarged(found.astype(np.uint16), shape), int(found.max()) + 1).tolist()
-        for method, found in labels.items()
-    }
+        for file, found in zip(files[1:], whole.values(), strict=True):
+            io.write_image(file, found, force=force)
+    sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in whole.items()}
     figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
     counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
