@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -289,15 +290,21 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
     `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
-    without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
-    Returns whether there were two files at least; otherwise nothing is written.
+    without such a file are left out. Those of several folders are named by their paths from the folder that holds all.
+    Images and annotations are renumbered from 1, behind those of the files before. Returns whether there were two files
+    at least; otherwise nothing is written.
     """
-    names = [Path(folder) / f"{stem_of(source)}_{target.name}" for source, folder in placed]
-    documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
-    if len(documents) < 2:
+    files = [(Path(folder) / f"{stem_of(source)}_{target.name}", os.path.abspath(source)) for source, folder in placed]
+    found = [(json.loads(file.read_text("utf-8")), source) for file, source in files if file.is_file()]
+    if len(found) < 2:
         return False
-    for document in documents:
+    folders = {os.path.dirname(source) for _, source in found if not os.path.basename(source).startswith("sample:")}
+    for document, source in found:
         document.pop("visionnmf", None)  # how this one was made
+        if len(folders) > 1 and os.path.dirname(source) in folders:  # pictures of several folders may have one name
+            name = Path(source).relative_to(os.path.commonpath(folders))
+            document["images"][0]["file_name"] = name.as_posix()
+    documents = [document for document, _ in found]
     joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])
