@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -284,6 +285,13 @@ class EventTable:
                 row |= {"clip": part.name, "clip_start": round(start, 6)}
             return parts, []
         return [], [problem]
+
+    def clear(self, written: list[Path]) -> None:
+        """Remove the thumbnails and clips of an earlier run that this one has not `written` again."""
+        for path in self._stem.parent.glob(f"{glob.escape(self._stem.name)}_event_*"):
+            number = path.stem.removeprefix(f"{self._stem.name}_event_")
+            if path.suffix in (".png", *CUT_FORMATS) and re.fullmatch("[0-9]{3,}", number) and path not in written:
+                path.unlink(missing_ok=True)
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""

@@ -136,6 +136,7 @@ def follow_source(
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
         written, _ = writer.finish()
+    writer.clear(written)
     clip, seconds = run.clip, time.perf_counter() - began
     figures = {
         "width": clip.width,

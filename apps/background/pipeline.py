@@ -177,6 +177,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)
         written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
+    writer.clear(written)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
     done = time.perf_counter()

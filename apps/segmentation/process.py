@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -119,16 +120,16 @@ def process_image(
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
+    labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
     with io.together():
         for file, make in files.items():
-            content = make(result)
-            _write(file, _enlarged(np.asarray(content), shape) if make is PICTURES["labels"] else content, force)
+            _write(file, labels if make is PICTURES["labels"] else make(result), force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
         "shape": shape,
-        "sizes": count_labels(_enlarged(result.labels, shape), len(result.sizes)).tolist(),
+        "sizes": count_labels(labels, len(result.sizes)).tolist(),
         "scale": result.scale,
         "n_regions": result.hierarchy.n_regions,
         "markers": markers,
@@ -216,15 +217,13 @@ def process_paper(
     image, shape = io.read_reduced(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
+    whole = {method: _enlarged(found.astype(np.uint16), shape) for method, found in labels.items()}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
-        for file, found in zip(files[1:], labels.values(), strict=True):
-            io.write_image(file, _enlarged(found.astype(np.uint16), shape), force=force)
-    sizes = {
-        method: count_labels(_enlarged(found.astype(np.uint16), shape), int(found.max()) + 1).tolist()
-        for method, found in labels.items()
-    }
+        for file, found in zip(files[1:], whole.values(), strict=True):
+            io.write_image(file, found, force=force)
+    sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in whole.items()}
     figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
     counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
@@ -285,15 +284,21 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
     `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
-    without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
-    Returns whether there were two files at least; otherwise nothing is written.
+    without such a file are left out. Those of several folders are named by their paths from the folder that holds all.
+    Images and annotations are renumbered from 1, behind those of the files before. Returns whether there were two files
+    at least; otherwise nothing is written.
     """
-    names = [Path(folder) / f"{stem_of(source)}_{target.name}" for source, folder in placed]
-    documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
-    if len(documents) < 2:
+    files = [(Path(folder) / f"{stem_of(source)}_{target.name}", os.path.abspath(source)) for source, folder in placed]
+    found = [(json.loads(file.read_text("utf-8")), source) for file, source in files if file.is_file()]
+    if len(found) < 2:
         return False
-    for document in documents:
+    folders = {os.path.dirname(source) for _, source in found if not os.path.basename(source).startswith("sample:")}
+    for document, source in found:
         document.pop("visionnmf", None)  # how this one was made
+        if len(folders) > 1 and os.path.dirname(source) in folders:  # pictures of several folders may have one name
+            name = Path(source).relative_to(os.path.commonpath(folders))
+            document["images"][0]["file_name"] = name.as_posix()
+    documents = [document for document, _ in found]
     joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -34,10 +35,11 @@ Array = NDArray[Any]
 
 
 class Row(NamedTuple):
-    """The features of an image and a note on its pixels, or why it cannot be read."""
+    """The features of an image, a note on the range of its pixels and those on its file, or why it cannot be read."""
 
     features: NDArray[np.float32]
     note: str = ""
+    of_file: tuple[str, ...] = ()
     error: MediaError | None = None
 
 
@@ -57,7 +59,8 @@ class Extracted:
     skipped : list of str
         A sentence for each image that could not be read.
     notes : list of str
-        A sentence on each range of pixel values that was guessed, and in how many images.
+        A sentence on each range of pixel values that was guessed, and on what was left out of files such as animations,
+        and in how many images.
     """
 
     X: NDArray[np.float32]
@@ -169,6 +172,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                 raise row.error
             rows.append(row)
         warn_of(row.note for row in rows)
+        for note in dict.fromkeys(note for row in rows for note in row.of_file):
+            warnings.warn(f"images: {note}", UserWarning, stacklevel=2)
         return np.stack([row.features for row in rows])
 
     def extract(
@@ -213,7 +218,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             else:
                 rows.append(row.features)
                 readable.append(i)
-                notes[row.note] += bool(row.note)
+                notes.update(filter(None, (row.note, *row.of_file)))
             if progress is not None:
                 progress("extracting", i + 1, len(images))
         if not rows:
@@ -222,7 +227,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             np.stack(rows),
             np.array(readable, np.intp),
             [str(error) for error in skipped],
-            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items() if note],
+            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items()],
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -289,12 +294,15 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, 
     rows: list[Row] = []
     for image in images:
         try:
-            prepared = PreparedImage(image, max_pixels)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
+                prepared = PreparedImage(image, max_pixels)
         except MediaError as error:
             rows.append(Row(np.empty(0, np.float32), error=error))
         else:
             features = np.concatenate([extractor.describe(prepared) for extractor in extractors])
-            rows.append(Row(features, prepared.note))
+            of_file = (str(warning.message).removeprefix(f"{image}: ") for warning in caught)
+            rows.append(Row(features, prepared.note, tuple(of_file)))
     return rows
 
 

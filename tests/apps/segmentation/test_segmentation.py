@@ -12,6 +12,7 @@ from helpers import run_command
 from PIL import Image
 from sklearn.cluster import KMeans
 
+from visionnmf._text import counted
 from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
@@ -435,7 +436,7 @@ def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):
     for name, asked in (("a.png", 5), ("c.png", 1000)):
         report = process_image(tmp_path / name, wanted=WantedSegments(n_segments=asked), out=tmp_path / "out")
         (note,) = report.notes
-        assert re.match(rf"{len(report.sizes)} segments? in place of {asked}: ", note) and note in str(report)
+        assert note.startswith(f"{counted(len(report.sizes), 'segment')} in place of {asked}: ") and note in str(report)
     for asked in (3, 700):
         wanted = WantedSegments(n_segments=asked)
         enough = process_image(tmp_path / "b.png", wanted=wanted, out=tmp_path / "out", force=True)
