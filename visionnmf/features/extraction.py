@@ -22,6 +22,7 @@ from visionnmf._checks import brief, check_count, shown
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.choices import FEATURE_KINDS
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
 from visionnmf.io.decoding import decode_apart, decodes_apart
@@ -287,6 +288,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 @takes_files
+@one_blas_thread()
 def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, images: Images) -> list[Row]:
     """Return the features of each image, or the error; `apart` as in the process that asks for them."""
     if apart:

@@ -134,10 +134,11 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         rows, notes = [], []
-        for image in check_images(images):
-            prepared = PreparedImage(image, self.max_pixels)
-            rows.append(self.describe(prepared))
-            notes.append(prepared.note)
+        with one_blas_thread():  # entered once for all images, because each switch takes as long as a small image
+            for image in check_images(images):
+                prepared = PreparedImage(image, self.max_pixels)
+                rows.append(self.describe(prepared))
+                notes.append(prepared.note)
         warn_of(notes)
         return np.stack(rows)
 
