@@ -1,7 +1,6 @@
 """Segmentation: made pictures with known segments, invariances, odd input, files."""
 
 import io
-import re
 from collections.abc import Callable
 from pathlib import Path
 
