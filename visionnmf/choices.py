@@ -3,6 +3,7 @@
 AUTO = "auto"
 AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+STOPS = ("auto", "decrease", "projected-gradient", "clusters")
 ONLINE_STARTS = ("batch", *STARTS)
 
 # visionnmf segment

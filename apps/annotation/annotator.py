@@ -29,11 +29,13 @@ from visionnmf._checks import (
     shown,
 )
 from visionnmf._progress import Progress
+from visionnmf.engine.blocks import blocks
 from visionnmf.exceptions import ParameterError
 
 from .image_codes import PLAIN, Block, Coding, check_coder, coded, fit_blocks
 from .neighbours import (
     METRICS,
+    QUERIES,
     TRANSFERS,
     Distance,
     distances_of,
@@ -62,7 +64,7 @@ WEIGHTED_NEIGHBOURS = 300
 MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weights and sigmoids are learnt from
 LANDMARKS = 5000  # training images that vote in the regression
 MAX_WORK = 50_000_000_000  # differences of codes in one search for neighbours, some ten seconds
-SCALING = 100  # training images whose distances to all others give the largest distance
+SCALING = 100  # training images whose distances to all others give the largest distance; with `metrics` all do
 MAX_VOTE = 1e6  # of a file: ten times the root of the number of landmarks of any real file; means are shares
 MAX_CODE = 1e30  # of a file, so that sums over columns are finite
 ROUNDS = 2  # neighbours are found by equal weights, and then by the weights that were learnt
@@ -106,7 +108,7 @@ class ImageAnnotator(BaseEstimator):
     metrics : str, mapping of str to str or None, default=None
         Only with "jec" and "jec-greedy": the distance of each view as the authors of JEC have it. One of "manhattan",
         "euclidean", "chi-squared" and "kullback-leibler", or a mapping from the names of views to these; views that it
-        does not name have "manhattan". Distances are divided by the largest of 100 training images to all others.
+        does not name have "manhattan". Distances are divided by the largest of all pairs of training images.
         Features and codes are then not divided by their standard deviations, and `hellinger` has no effect. With None
         they are divided, and compared by their Manhattan distances.
     n_components : int or sequence of int, default=(50, 100, 200)
@@ -373,10 +375,13 @@ class ImageAnnotator(BaseEstimator):
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
+        # The distances are those from SCALING images to all, because all pairs take quadratic time; JEC has all.
+        rows = some if self.metrics is None else np.arange(len(codes))
         for block in self.blocks_:
             part = codes[:, block.columns] * self.columns_[block.columns]
-            # The largest distance is that from SCALING images to all, because all pairs would take quadratic time.
-            self.columns_[block.columns] /= max(float(METRICS[self._metric(block)](part, part[some]).max()), 1e-9)
+            distance_of = METRICS[self._metric(block)]
+            largest = max(float(distance_of(part, part[rows[slice(*few)]]).max()) for few in blocks(len(rows), QUERIES))
+            self.columns_[block.columns] /= max(largest, 1e-9)
 
     def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
         """Repeat a value of each block (n_blocks,) for all of its columns, (n_columns,)."""

@@ -191,25 +191,25 @@ def test_data_are_checked(rng):
 
 def test_jec_has_the_distances_of_its_authors(rng, tmp_path):
     """Against a loop: each view's own distance, scaled to a largest of 1, and no deviations or roots."""
-    X, Y = made(rng, 90)  # fewer than the 100 images that give the largest distance
+    X, Y = made(rng, 170)
     metrics = {"good": "chi-squared"}  # the other view has the Manhattan distance
-    model = ImageAnnotator("jec", coder="none", metrics=metrics).fit(X[:80], Y[:80], views=VIEWS)
-    total = np.zeros((10, 80))
+    model = ImageAnnotator("jec", coder="none", metrics=metrics).fit(X[:160], Y[:160], views=VIEWS)
+    total = np.zeros((10, 160))
     for view, columns in VIEWS.items():
         A = X[:, columns].astype(float)
         if view == "good":
-            D = np.array([[((a - b) ** 2 / (a + b)).sum() for b in A[:80]] for a in A])
+            D = np.array([[((a - b) ** 2 / (a + b)).sum() for b in A[:160]] for a in A])
         else:
-            D = cdist(A, A[:80], "cityblock")
-        total += D[80:] / D[:80].max()
-    found = model.annotate(X[80:])
+            D = cdist(A, A[:160], "cityblock")
+        total += D[160:] / D[:160].max()
+    found = model.annotate(X[160:])
     np.testing.assert_array_equal(found.neighbours, np.argsort(total, axis=1)[:, :5])
     np.testing.assert_allclose(found.distances, np.sort(total, axis=1)[:, :5], rtol=1e-4)
-    np.testing.assert_array_equal(model.nearest(X[80:], 5)[0], found.neighbours)
+    np.testing.assert_array_equal(model.nearest(X[160:], 5)[0], found.neighbours)
     save(AnnotationModel(model), tmp_path / "m.npz")
-    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X[80:]).scores, found.scores)
-    rooted = ImageAnnotator("jec", coder="none").fit(X[:80], Y[:80], views=VIEWS)
-    assert (rooted.annotate(X[80:]).neighbours != found.neighbours).any()
+    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X[160:]).scores, found.scores)
+    rooted = ImageAnnotator("jec", coder="none").fit(X[:160], Y[:160], views=VIEWS)
+    assert (rooted.annotate(X[160:]).neighbours != found.neighbours).any()
 
 
 @pytest.mark.slow
