@@ -80,9 +80,9 @@ def process_image(
     Returns
     -------
     Report
-        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale``
-        (where the tree of regions was cut, 0 to 1; None if it was not cut), ``n_regions`` (of which the tree is made)
-        and ``seconds``.
+        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale`` (the
+        strength of the last border that was removed, 0 to 1, at most the scale asked for; None if no tree was cut),
+        ``n_regions`` (of which the tree is made) and ``seconds``.
 
     Raises
     ------
