@@ -188,6 +188,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         outputs=files.listed(written),
         skipped=uncut,
         notes=_notes(counts.frames, figures["masks"], clip),
+        shown={"first_time": timeline.first},
     )
 
 
