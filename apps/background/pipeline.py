@@ -190,6 +190,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         outputs=files.listed(written),
         skipped=uncut,
         notes=[*region.notes, *_notes(job, figures, clip)],
+        shown={"first_time": timeline.first},
     )
 
 

@@ -26,8 +26,8 @@ from .annotation import Labels as Words, Model
 from .console import is_quiet, say
 from .input_paths import check_exists, expanded
 from .multiview import Key, Sources
-from .options import one_of
-from .records import with_records
+from .options import given, one_of
+from .records import needs, with_records
 from .run import Run, running
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ def _evaluate() -> None:
       visionnmf evaluate masquerade histories/* --methods all
       visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
     """
+
+
+def _check_force(comparison: Comparison) -> None:
+    """Refuse --force where there is nothing to replace."""
+    needs("force", "--out or --report", comparison.out or "report" in given)
 
 
 def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], Study]) -> None:
@@ -94,6 +99,7 @@ def segment(
     Example:
       visionnmf evaluate segment --images photographs --truth segmentations --methods visionnmf,nmf --out out
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(images)
         check_exists(truth)
@@ -126,6 +132,7 @@ def background(
     Example:
       visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps.evaluate import background as application
 
@@ -166,6 +173,7 @@ def faces(
     Example:
       visionnmf evaluate faces people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps.evaluate import faces as application
@@ -196,6 +204,7 @@ def annotate(
     Example:
       visionnmf evaluate annotate words.npz others/ --labels words.csv
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps import annotation
         from visionnmf.apps.evaluate import annotate as application
@@ -235,6 +244,7 @@ def masquerade(
       visionnmf evaluate masquerade histories/*
       visionnmf evaluate masquerade histories/* --methods all --plots --out results --jobs 4
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(*histories)
         from visionnmf.apps.evaluate import masquerade as application
@@ -283,6 +293,7 @@ def multiview(
     Example:
       visionnmf evaluate multiview mv.npz --conditions clean,view-missing --out results
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps.evaluate import multiview as application
 

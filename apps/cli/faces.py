@@ -23,7 +23,7 @@ from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, progress_bar, say, spinner
 from .input_paths import Input, check_exists, make_folder, placed
-from .options import Force, Out, Recursive, SkipExisting
+from .options import Force, Out, Recursive, SkipExisting, given
 from .records import excludes, needs, with_records
 from .run import running
 
@@ -106,7 +106,8 @@ def identify(
       visionnmf faces identify people.npz *.jpg --json --pictures out
       visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
-    needs("force skip_existing", "--pictures", pictures)
+    needs("skip_existing", "--pictures", pictures)
+    needs("force", "--pictures or --report", pictures or "report" in given)
     excludes("skip_existing", "--force", force)
     with running() as run:
         check_exists(model)

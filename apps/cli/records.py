@@ -68,7 +68,6 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
         # because `wraps` takes over that of the function, which is the command's help. `records` has the fields of each
         # record by the name of its parameter in `signature`, that of the function; `shown` is the signature with an
         # option for each field.
-        name_flags(shown)  # remembers the option of each argument, by which messages name it
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
             try:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -31,6 +31,9 @@ from .input_paths import Input, find_inputs
 from .records import GIVE_FORCE, flag_of, in_flags, in_options
 from .signals import number_come
 from .work import Process, attempt, attempt_in_processes
+
+if TYPE_CHECKING:
+    from visionnmf.apps.pages import Page
 
 
 class Run:
@@ -50,10 +53,11 @@ class Run:
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
         self._began = time.perf_counter()
+        self.page: Page | None = None  # about this run, where one is wanted
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
-    def show(self, report: Report) -> None:
+    def show(self, report: Report, *, on_page: bool = True) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
         sentences = {name: getattr(report, name) for name in ("lines", "skipped", "notes", "warnings")}
@@ -73,6 +77,8 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
+        if self.page is not None and on_page:
+            self.page.add(report)
 
     def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""
@@ -226,7 +232,14 @@ class Run:
         if self.existing and self.total > 1 and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing else "; --force replaces these, --skip-existing leaves out this hint"
             say(f"{self.existing} of {self.total} {self.kind} skipped, because their results exist{hint}")
-        self.detail(f"{time.perf_counter() - self._began:.1f} s")
+        seconds = time.perf_counter() - self._began
+        if self.page is not None and (self.done or self.existing):
+            if interrupted:
+                say(f"{self.page.file} was not written")
+            elif self.done or not self.page.file.exists():  # nothing new leaves the page of an earlier run
+                self.page.write(seconds)
+                self.remark(f"wrote {self.page.file}")
+        self.detail(f"{seconds:.1f} s")
 
     def exit_code(self) -> int:
         """Return the exit code of a run that was not interrupted; the docstring of this module lists the codes."""
@@ -246,6 +259,11 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
     wanted = verbosity()
     run = Run(wanted.json_ if as_json is None else as_json, wanted.debug if debug is None else debug)
     interrupted = False
+    if wanted.page is not None:
+        with run.attempt():
+            run.page = wanted.page()
+        if run.failed:
+            raise typer.Exit(run.exit_code())
     try:
         with run.attempt(), warnings.catch_warnings():
             warnings.showwarning = run.warn

@@ -49,7 +49,7 @@ from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
 
-from .drawing import draw_curves
+from .drawing import rank_figure
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison, FaceConditions, RandomSplits, parse_corruption
 
@@ -111,7 +111,7 @@ def study(
         lines=partial(averages, by=GROUP, scores=("accuracy", "seconds")),
         heading=f"{counted(len(faces.images), 'image')} of {counted(len(people), 'person', 'people')}; accuracy in %",
         draw=_draw,
-        pictures=[CURVES],
+        picture=CURVES,
         inputs=[] if isinstance(source, Faces) else [str(source)],
         skipped=skipped,
         notes=[note] if few else [],
@@ -336,6 +336,6 @@ def _file_name(corruption: str) -> str:
     return corruption.replace(":", "-")
 
 
-def _draw(rows: Rows, out: Path) -> None:
-    """Draw accuracy against rank."""
-    draw_curves(averages(rows, GROUP, ["accuracy"]), out / CURVES, panels=("corruption", "test"), score="accuracy")
+def _draw(rows: Rows) -> Any:
+    """Return a figure of accuracy against rank."""
+    return rank_figure(averages(rows, GROUP, ["accuracy"]), panels=("corruption", "test"), score="accuracy")

@@ -31,7 +31,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
-from .drawing import draw_curves
+from .drawing import rank_figure
 from .harness import DEVIATION, Study, averages, chosen_methods
 from .settings import Comparison, Labels, RandomSplits, ViewConditions
 from .view_methods import METHODS, LearntFeatures
@@ -121,7 +121,7 @@ def study_of(
         lines=by_method,
         heading=f"{counted(len(labels), 'sample')}, {counted(len(views), 'view')}, {kinds}",
         draw=_draw,
-        pictures=[FIGURE],
+        picture=FIGURE,
     )
 
 
@@ -324,10 +324,8 @@ def word_matrix(labels: Any) -> Any:
     return np.array([[word in own for word in words] for own in sets], int)
 
 
-def _draw(rows: Rows, out: Path) -> None:
-    """Draw mean and deviation of each method's score against its rank, with all views."""
+def _draw(rows: Rows) -> Any:
+    """Return a figure of mean and deviation of each method's score against its rank, with all views."""
     clean = [row for row in rows if not row["missing"]]
     score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
-    draw_curves(
-        averages(clean, ("condition", "method", "rank"), [score]), out / FIGURE, panels=["condition"], score=score
-    )
+    return rank_figure(averages(clean, ("condition", "method", "rank"), [score]), panels=["condition"], score=score)

@@ -238,4 +238,5 @@ def cluster(
     if accuracy is not None:
         lines.append(f"against the people: accuracy {accuracy:.1%}, mutual information {information:.3f}")
     figures = {"images": names, "clusters": found, "accuracy": accuracy, "information": information}
-    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped)
+    shown = {"images": faces.images}
+    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped, shown=shown)

@@ -26,7 +26,6 @@ from visionnmf.io import output_file, output_folder, write_image
 from . import registry
 from .data import data_folder
 from .experiments import Experiment, Outcome, Result, Row, Sizes
-from .page import check_page, write_page
 
 
 def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> list[Report]:
@@ -77,18 +76,17 @@ def reproduce(
     stop_at_error: bool = False,
     progress: Progress | None = None,
 ) -> list[Report]:
-    """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
+    """Repeat tables and figures of the papers, and compare the results with the papers'.
 
-    The folder `out` gets the page, ``index.html``, and a folder for each paper with a JSON file for each item
-    and its pictures. A result is used again if the version, the data and `quick` are the same. The page also has the
-    other results that are kept in the folder.
+    The folder `out` gets a folder for each paper with a JSON file for each item and its pictures. A result is used
+    again if the version, the data and `quick` are the same.
 
     Parameters
     ----------
     names : sequence of str
         Papers ("mahnmf") or items ("mahnmf/fig-5"); :func:`list_items` has all.
     out : str or Path, default="reproduced"
-        The folder for the page.
+        The folder for the results.
     quick : bool, default=False
         Whether fewer splits, starts or ranks are run. Such figures show that all works, and are not for citing.
     data : str, Path or None, default=None
@@ -96,7 +94,7 @@ def reproduce(
     n_jobs : int, default=1
         Number of processes. Each experiment has one thread.
     force : bool, default=False
-        Whether kept results are run again, and an ``index.html`` that something else wrote is replaced.
+        Whether kept results are run again.
     stop_at_error : bool, default=False
         Whether the first error of an experiment is raised. By default it is reported, and the others go on.
     progress : callable or None, default=None
@@ -107,14 +105,14 @@ def reproduce(
     list of Report
         One for each table or figure, with the figures ``name``, ``title``, ``paper``, ``available``, ``seconds`` (None
         if it was not run, or failed), ``cached``, ``rows`` (the claim or figure, the paper, ours, and the difference),
-        ``tables``, ``pictures``, and what the page says besides.
+        ``tables``, ``pictures``, and what is said about the item.
 
     Raises
     ------
     ParameterError
         For an unknown name, if nothing can be run, or if matplotlib is not installed.
     MediaError
-        If the page cannot be written.
+        If a result cannot be written.
     """
     check_count(n_jobs, "n_jobs")
     for flag, name in ((quick, "quick"), (force, "force"), (stop_at_error, "stop_at_error")):
@@ -125,7 +123,6 @@ def reproduce(
         reasons = "; ".join(f"{one.name}: {one.missing}" for one in found) or "none"
         raise ParameterError(f"names must have an item that can be run; got {reasons}")
     check_matplotlib()
-    check_page(out, force)
     output_folder(out)
     outcomes: dict[str, Outcome] = {}
 
@@ -137,28 +134,8 @@ def reproduce(
 
     jobs = {one.name: (one.name, Path(out), quick, data, force, stop_at_error) for one in wanted}
     run_parallel(jobs, _run, n_jobs, keep)
-    with _environment(data):  # the page says which data sets are in the folder `data`
-        command = ["visionnmf reproduce", *names, *(["--quick"] if quick else [])]
-        reports = {one.name: _report(one, outcomes.get(one.name, Outcome(one.name)), Path(out), quick) for one in found}
-        others = {name: _kept_report(name, Path(out)) for name in registry.EXPERIMENTS if name not in reports}
-        shown = reports | {name: report for name, report in others.items() if report is not None}
-        papers = {name.partition("/")[0] for name in shown}  # of which the page also lists what cannot be run
-        for name, one in registry.EXPERIMENTS.items():
-            if one.run is None and one.paper in papers:
-                shown[name] = _report(one, Outcome(name), Path(out), quick)
-    write_page(out, [shown[name] for name in registry.EXPERIMENTS if name in shown], command=" ".join(command))
-    return list(reports.values())
-
-
-def _kept_report(name: str, out: Path) -> Report | None:
-    """Return the report of an item that an earlier run has kept, whole or else quick; None if there is none."""
-    one = registry.EXPERIMENTS[name]
-    for quick in (False, True):
-        path = _path(name, out, quick)
-        outcome = _kept(path, _key(one, quick)) or _kept(path)
-        if outcome is not None:
-            return _report(one, outcome, out, quick)
-    return None
+    with _environment(data):  # reports say which data sets are in the folder `data`
+        return [_report(one, outcomes.get(one.name, Outcome(one.name)), Path(out), quick) for one in found]
 
 
 def _report(one: Experiment, outcome: Outcome, out: Path, quick: bool) -> Report:
@@ -257,19 +234,14 @@ def _path(name: str, out: Path, quick: bool) -> Path:
     return out / f"{name}{'-quick' if quick else ''}.json"
 
 
-def _kept(path: Path, key: str | None = None) -> Outcome | None:
-    """Return the result of an earlier run from its JSON file; None if it has another key, or a picture is missing.
-
-    Without a key any result is returned, with a note.
-    """
+def _kept(path: Path, key: str) -> Outcome | None:
+    """Return the result of an earlier run from its JSON file; None if it has another key, or a picture is missing."""
     try:
         content = json.loads(path.read_text("utf-8"))
-        if content["key"] != key and key is not None:
+        if content["key"] != key:
             return None
         fields = content["result"]
         result = Result(**fields | {"rows": [Row(**row) for row in fields["rows"]]})
-        if key is None:
-            result.notes.append("This result is of an earlier version, or of other data or packages.")
         # the name of the experiment: the folder is that of the paper, and the file that of the item
         name = f"{path.parent.name}/{path.stem.removesuffix('-quick')}"
         whole = all((path.parent.parent / file).is_file() for file in result.pictures.values())
@@ -283,8 +255,9 @@ def _with_files(result: Result, path: Path) -> Result:
     output_folder(path.parent)
     names = {}
     for number, (caption, picture) in enumerate(result.pictures.items(), 1):
-        file = path.with_name(f"{path.stem}-{number}.png")
-        if isinstance(picture, np.ndarray):
+        drawn = not isinstance(picture, np.ndarray)
+        file = path.with_name(f"{path.stem}-{number}.{'svg' if drawn else 'png'}")
+        if not drawn:
             write_image(file, picture, force=True)
         else:
             save_figure(picture, file)

@@ -124,7 +124,7 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
     [
         (["segment", "a.png", "--memberships"], "--memberships needs --method nmf"),
         (["segment", "a.png", "--force", "--skip-existing"], "--skip-existing and --force exclude each other"),
-        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures"),
+        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures or --report"),
         (["masquerade", "train", "a.log", "--model", "m.npz", "--loss", "manhattan"], "--loss needs --method nmf"),
         (["masquerade", "score", "m.npz", "a.log", "--keep", "--no-update"], "--keep and --no-update exclude"),
         (["annotate", "train", "in", "--model", "m.npz", "--metric", "manhattan"], "--metric needs --method jec"),
@@ -132,10 +132,10 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
             ["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"],
             "--ranks and --coder none",
         ),
-        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv or --sidecars"),
+        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv, --sidecars or --report"),
         (["features", "in", "--out", "f.npz", "--use", "e.npz", "--kind", "lab"], "--kind and --use exclude"),
         (["features", "in", "--out", "f.npz", "--verbatim"], "--verbatim needs an --out that ends in .csv"),
-        (["evaluate", "masquerade", "a.log", "--force"], "--out must be given with force"),
+        (["evaluate", "masquerade", "a.log", "--force"], "--force needs --out or --report"),
         (["reproduce", "--list", "--quick"], "--quick and --list exclude each other"),
     ],
 )
