@@ -52,6 +52,7 @@ COMMANDS = {
     "features": _Entry("features", "Write a table of image features.", "visionnmf.io.images"),
     "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
+    "view": _Entry("view", "Open files in napari, with widgets.", "visionnmf.io.images"),
     "doctor": _Entry("doctor", "Report versions, codecs, threads and extras of this installation."),
 }
 
