@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import typer
 
@@ -264,13 +264,18 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
         with run.attempt():
             run.page = wanted.page()
         if run.failed:
-            raise typer.Exit(run.exit_code())
+            _end(run, interrupted)
     try:
         with run.attempt(), warnings.catch_warnings():
             warnings.showwarning = run.warn
             yield run
     except KeyboardInterrupt:
         interrupted = True
+    _end(run, interrupted)
+
+
+def _end(run: Run, interrupted: bool) -> NoReturn:
+    """End the command with the exit code of its run."""
     with run.attempt():
         run.end(interrupted)
     # the number of the signal that was received, 0 if our handler has seen none

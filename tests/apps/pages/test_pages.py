@@ -39,7 +39,7 @@ def test_a_page_says_what_failed_how_it_was_made_and_what_was_found(photo, tmp_p
     assert run.exit_code == 1 and f"wrote {tmp_path / 'new' / 'page.html'}" in run.stdout
     text = (tmp_path / "new" / "page.html").read_text("utf-8")
     assert f"{tmp_path / 'none.png'}: no such file" in text
-    assert "--segments = 2" in text and "<code>visionnmf segment " in text and "visionnmf 0." in text
+    assert "n_segments = 2" in text and "<code>visionnmf segment " in text and "visionnmf 0." in text
     assert re.search(r"made from</dt><dd>photo [0-9a-f]{16}</dd>", text)  # as the results say
     assert text.count('type="range"') == 1
 
