@@ -92,7 +92,7 @@ class Run:
         with closing(reports):
             for report in reports:
                 self.show(report)
-                shown.append(report)
+                shown.append(replace(report, shown={}))  # what only the page shows may be large
         return shown
 
     def remark(self, text: str) -> None:
