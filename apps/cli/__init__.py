@@ -192,8 +192,8 @@ def _page(file: Path, arguments: dict[str, Any]) -> Callable[[], Any]:
     """Return what opens the page about the run of a command with these arguments."""
     # as a file that joins the results of several inputs, it is written again for a part of them
     force = arguments["force"] or arguments.get("skip_existing", False) if "force" in arguments else None
-    flags = {flag_of(name): arguments[name] for name in sorted(given) if name in arguments and name not in NOT_SETTINGS}
-    settings = {flag: value for flag, value in flags.items() if flag.startswith("--")}
+    names = [name for name in sorted(given) if name in arguments and flag_of(name).startswith("--")]
+    settings = {name: arguments[name] for name in names if name not in NOT_SETTINGS}
 
     def opened() -> Any:
         """Open it; its module is imported for nothing else."""

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import typer
 
@@ -91,7 +91,7 @@ class Run:
         with closing(reports):
             for report in reports:
                 self.show(report)
-                shown.append(report)
+                shown.append(replace(report, shown={}))  # what only the page shows may be large
         return shown
 
     def remark(self, text: str) -> None:
@@ -263,13 +263,18 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
         with run.attempt():
             run.page = wanted.page()
         if run.failed:
-            raise typer.Exit(run.exit_code())
+            _end(run, interrupted)
     try:
         with run.attempt(), warnings.catch_warnings():
             warnings.showwarning = run.warn
             yield run
     except KeyboardInterrupt:
         interrupted = True
+    _end(run, interrupted)
+
+
+def _end(run: Run, interrupted: bool) -> NoReturn:
+    """End the command with the exit code of its run."""
     with run.attempt():
         run.end(interrupted)
     # the number of the signal that was received, 0 if our handler has seen none

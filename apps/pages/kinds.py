@@ -361,7 +361,7 @@ class ReproducePage(Page):
 
     def begin(self) -> None:
         """Warn of a quick run."""
-        if "--quick" in self.settings:
+        if "quick" in self.settings:
             self.attention["Notes"] = [(QUICK, 0)]
 
     def name(self, report: Report) -> str:

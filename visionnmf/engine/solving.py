@@ -220,7 +220,9 @@ def _small_decrease(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAf
 def _small_gradient(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAfter:
     """Return the rule of equation 22 of NeNMF: the projected gradient has the share `tol` of its norm at the start."""
     if problem.loss.record.kink:
-        raise ParameterError(f"stop must not be 'projected-gradient' for {problem.loss.label}, which has no gradient")
+        raise ParameterError(
+            f"stop must be another rule for {problem.loss.label}; got 'projected-gradient', but it has kinks"
+        )
     first = projected_gradient(problem, Wt, H)
     return lambda before: projected_gradient(problem, Wt, H) <= tol * first
 

@@ -18,16 +18,15 @@ PANEL = 2.6  # inches, the side of one picture beside others
 
 def fitted(estimator: Any, *attributes: str) -> Any:
     """Return a fitted model; raise ParameterError for something else, or a model without one of the attributes."""
-    needed = "estimator must be a fitted model with " + " and ".join(attributes)
+    names = " and ".join(attributes)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise ParameterError(f"{needed}; got {shown(estimator)}; pass what fit returns")
+        got = f"{shown(estimator)}; pass what fit returns"
+        raise ParameterError(f"estimator must be a fitted model with {names}; got {got}")
     check_is_fitted(estimator)
     if any(not hasattr(estimator, name) for name in attributes):
         kind = type(estimator)
-        raise ParameterError(
-            f"{needed}; got {kind.__name__} of {kind.__module__.split('.')[0]}, which has none; give "
-            "the display the arrays themselves"
-        )
+        got = f"{kind.__name__} of {kind.__module__.split('.')[0]}, which has none; give the display the arrays themselves"
+        raise ParameterError(f"estimator must be a fitted model with {names}; got {got}")
     return estimator
 
 

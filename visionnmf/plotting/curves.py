@@ -98,7 +98,7 @@ class ThresholdDisplay:
             check_number(self.threshold, "threshold", -math.inf)
         reject = check_numbers(self.y_true, "y_true", float) != 0
         if not np.isin(self.y_true, (0, 1)).all():
-            raise ParameterError(f"y_true must be True or False, or 1 and 0; got {shown(self.y_true)}; pass y == ...")
+            raise ParameterError(f"y_true must be True or False, or 1 and 0; got {shown(self.y_true)}; pass y == label")
         if scores.ndim != 1 or reject.shape != scores.shape or not np.isfinite(scores).all():
             raise ParameterError(f"scores must be finite, one for each of y_true; got {scores.shape}, {reject.shape}")
         if reject.all() or not reject.any():

@@ -39,7 +39,7 @@ def test_a_page_says_what_failed_how_it_was_made_and_what_was_found(photo, tmp_p
     assert run.exit_code == 1 and f"wrote {tmp_path / 'new' / 'page.html'}" in run.stdout
     text = (tmp_path / "new" / "page.html").read_text("utf-8")
     assert f"{tmp_path / 'none.png'}: no such file" in text
-    assert "--segments = 2" in text and "<code>visionnmf segment " in text and "visionnmf 0." in text
+    assert "n_segments = 2" in text and "<code>visionnmf segment " in text and "visionnmf 0." in text
     assert re.search(r"made from</dt><dd>photo [0-9a-f]{16}</dd>", text)  # as the results say
     assert text.count('type="range"') == 1
 
@@ -95,12 +95,14 @@ def test_a_command_that_replaces_nothing_asks_for_another_name(tmp_path):
 
 
 def test_a_page_is_bounded_and_says_what_is_not_on_it(page, tmp_path, rng):
-    write_image(tmp_path / "noise.png", rng.integers(0, 256, (900, 900, 3)).astype(np.uint8))
+    write_image(tmp_path / "noise.png", rng.integers(0, 256, (90, 90, 3)).astype(np.uint8))
+    page.room = room = 200_000
     for number in range(Page.most_sections + 5):
         skipped = [f"part {number}.{part}" for part in range(10)]
         page.add(Report(lines=["found"], inputs=[f"{number}"], outputs=[str(tmp_path / "noise.png")], skipped=skipped))
     text = text_of(page)
-    assert len(text) < 10_000_000
+    media = sum(map(len, re.findall(r'src="(data:[^"]*)"', text)))
+    assert room / 2 < media <= room
     assert text.count('class="input"') == Page.most_sections and text.count("<tr>") == Page.most_sections + 5 + 1
     assert "5 sections of inputs" in text and re.search(r"\d+ pictures and videos", text)
     assert text.count("<li>part") == MOST_SENTENCES and f"{290 - MOST_SENTENCES} sentences" in text
