@@ -25,7 +25,8 @@ def fitted(estimator: Any, *attributes: str) -> Any:
     check_is_fitted(estimator)
     if any(not hasattr(estimator, name) for name in attributes):
         kind = type(estimator)
-        got = f"{kind.__name__} of {kind.__module__.split('.')[0]}, which has none; give the display the arrays themselves"
+        origin = kind.__module__.split(".")[0]
+        got = f"{kind.__name__} of {origin}, which has none; give the display the arrays themselves"
         raise ParameterError(f"estimator must be a fitted model with {names}; got {got}")
     return estimator
 
