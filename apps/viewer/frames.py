@@ -90,20 +90,15 @@ class VideoFrames:
                     self._open.close()
                     self._loop = self._frames_from(number)
                 for at, picture in self._loop:
-                    self._keep(at, picture)
+                    self._kept[at], self._next = picture, at + 1
+                    if len(self._kept) > max(1, KEPT // picture.nbytes):
+                        self._kept.popitem(last=False)
                     if at >= number:
                         break
             if number not in self._kept:
                 raise UnreadableError(f"{self._path}: frame {number} cannot be decoded; the file is damaged")
             self._kept.move_to_end(number)
             return self._kept[number]
-
-    def _keep(self, number: int, picture: NDArray[np.uint8]) -> None:
-        """Keep a frame, and forget those that were not looked at for longest."""
-        self._next = number + 1
-        self._kept[number] = picture
-        while len(self._kept) > max(1, KEPT // picture.nbytes):
-            self._kept.popitem(last=False)
 
     def _frames_from(self, number: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Yield frames with their numbers, from one that is not behind `number`."""

@@ -52,15 +52,11 @@ def read(source: str | Path) -> list[Layer]:
 def _parts(path: Path) -> dict[str, NDArray[Any]]:
     """Return what there is to see of a model by name: pictures, or the components as rows of a matrix."""
     kind = kind_of(path)
-    if kind == "background":
-        from visionnmf.apps.background import BackgroundModel
+    if kind in ("background", "online-background"):
+        from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 
-        model = BackgroundModel.load(path)
-        return {"background": model.background_, "noise": model.noise_scale_}
-    if kind == "online-background":
-        from visionnmf.apps.background import OnlineBackgroundModel
-
-        return {"background": OnlineBackgroundModel.load(path).background_}
+        model: Any = BackgroundModel if kind == "background" else OnlineBackgroundModel
+        return {"background": model.load(path).background_}
     if kind == "faces":
         from visionnmf.apps.faces import load
 
@@ -77,11 +73,7 @@ def _parts(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write a layer of labels as ``visionnmf segment`` does, 16 bits and from 0 on; return the files.
-
-    Scribbles may be written like this, too: 0, where nothing is drawn, becomes 65535, and ``--markers`` takes the most
-    frequent colour for the background.
-    """
+    """Write labels, or scribbles for ``--markers``, as ``segment`` does, from 0 on in 16 bits; return the file."""
     labels = np.asarray(data)
     if labels.ndim != 2 or labels.min() < 0 or labels.max() > 65535:
         raise ParameterError(
@@ -100,16 +92,17 @@ def source_of(layer: Any) -> str | None:
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
     """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
 
-    With `rgb` the last axis has three colours. Raises ParameterError for another number of axes.
+    With `rgb` it is a picture (height, width, 3), whose pixels are the rows. Raises ParameterError for other arrays.
     """
-    shape, axes = tuple(stack.shape), np.ndim(stack) - rgb
-    if axes != 3 and not (rgb and axes == 2 and samples == "pixels"):
-        raise ParameterError(f"image stack must have the shape (n, height, width); got {shape}; choose another layer")
-    if rgb and axes == 3 and samples == "pixels":
-        raise ParameterError(f"samples must be 'pictures' for a stack in colours; got the shape {shape}")
+    shape = tuple(stack.shape)
+    if len(shape) != 3 or (rgb and samples != "pixels"):
+        raise ParameterError(
+            f"image stack must have the shape (n, height, width), or be a picture in colours and its pixels the "
+            f"samples; got the shape {shape}; choose another layer"
+        )
     if np.prod(shape) > MOST:
         raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
     X = np.asarray(stack, np.float32)
-    if samples == "pictures":
-        return X.reshape(len(X), -1), shape[1:]
-    return (X.reshape(-1, 3), shape[:2]) if rgb else (X.reshape(len(X), -1).T, shape[1:])
+    if rgb:
+        return X.reshape(-1, 3), shape[:2]
+    return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]

@@ -13,7 +13,6 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
-from visionnmf._text import one_line
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import VisionNMFError
 
@@ -58,7 +57,9 @@ class Panel(Container):
         super().__init__(widgets=[*controls, self.state, *shown])
 
     @staticmethod
-    def choice(viewer: Any, kind: type, label: str, *, optional: bool = False, but: Sequence[str] = ()) -> ComboBox:
+    def choice(
+        viewer: Any, kind: type[Any], label: str, *, optional: bool = False, but: Sequence[str] = ()
+    ) -> ComboBox:
         """Return a control that chooses a layer of a kind; those that are called as in `but` are left out."""
 
         def there(_: Any) -> list[Any]:
@@ -111,14 +112,9 @@ class Panel(Container):
         self._worker = worker = create_worker(function, _start_thread=False, _ignore_errors=True)
         result = worker.yielded if inspect.isgeneratorfunction(function) else worker.returned
         result.connect(lambda value: done(value) if self._is_open() else None)
-        worker.errored.connect(self._fail)
+        worker.errored.connect(self.say)
         worker.finished.connect(self._end)
         worker.start()
-
-    def _fail(self, error: Exception) -> None:
-        """Show an error, and keep it in sight when napari's notification goes away."""
-        self._error = one_line(error) if isinstance(error, VisionNMFError) else f"{type(error).__name__}: {error}"
-        show_error(self._error)
 
     def _end(self) -> None:
         """Go on after a work has ended."""
@@ -131,10 +127,11 @@ class Panel(Container):
         """Return whether napari's window is there."""
         return isalive(self.native) and self.native.window().isVisible()
 
-    def say(self, sentence: str) -> None:
-        """Show what is missing."""
-        self.state.value = sentence
-        show_error(sentence)
+    def say(self, problem: str | Exception) -> None:
+        """Show what is missing or wrong, and keep it in sight when napari's notification goes away."""
+        ours = isinstance(problem, str | VisionNMFError)
+        self.state.value = self._error = str(problem) if ours else f"{type(problem).__name__}: {problem}"
+        show_error(self._error)
 
     def put(self, kind: str, name: str, data: Any, **attributes: Any) -> Any:
         """Show data in the layer of this name, which is made where there is none of as many axes; return the layer."""

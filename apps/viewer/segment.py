@@ -138,7 +138,7 @@ class Segment(Panel):
             for file, layer in files.items():
                 write_labels(str(file), layer.data, {})
         except VisionNMFError as error:
-            return self.say(str(error))
+            return self.say(error)
         self._saved |= {*files}
         self.state.value = f"Saved {' and '.join(file.name for file in files)}."
         return None

@@ -184,6 +184,7 @@ COMMANDS = {
     ],
     "features": ["features few --kind all --out features.npz"],
     "reproduce": ["reproduce sbcd/fig-2 --quick --out papers"],
+    "view": ["view --help"],  # napari is not installed
     "doctor": ["doctor"],
 }
 
