@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
-HEAVY |= {"dask", "distributed", "torch", "napari", "magicgui", "qtpy"}
+HEAVY |= {"dask", "distributed", "torch", "jinja2", "napari", "magicgui", "qtpy"}
 
 
 def run(code: str) -> str:
