@@ -85,9 +85,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         noisier probes get a larger ridge. "auto" mixes it with that of linear discriminants, as cross-validation on the
         training images chooses. "occluded" counts visible pixels that are left unexplained (Deng et al.); only the
         gallery is cleaned.
-    n_components : int, default=100
+    n_components : int >= 1, default=100
         Of the model; superfluous components shrink to zero.
-    outliers : float or "auto", default="auto"
+    outliers : float > 0 or "auto", default="auto"
         How many standard deviations of the noise a training pixel may be away from the model; probes are allowed twice
         as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
@@ -96,7 +96,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         "blocks" if nothing can be compared, unless these are more than 60 % of the pixels.
     image_shape : tuple of (int, int) or None, default=None
         Height and width, without which blocks are not searched for.
-    unknown_rate : float, default=0.05
+    unknown_rate : float in (0, 1), default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
     thorough : bool, default=False
         Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
@@ -116,45 +116,45 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         copies of an earlier image of the same person.
     model_, classifier_
         The fitted model, and what finds the distances from people.
-    components_ : ndarray [shape=(n_components, n_pixels)]
+    components_ : ndarray [shape=(n_components, n_pixels), >= 0]
         The model's components, scaled to unit norm.
-    missing_, outliers_, mixture_ : str, float, Weights
+    missing_, outliers_, mixture_ : str, float > 0, Weights
         What was chosen, or given. The weights of the mixture are those of class residuals and linear discriminants;
         with rules other than "auto" the first is 1.
     missing_scores_, outliers_scores_, mixture_scores_ : dict
         How probable the right person is, by each choice, on training images that were left out: the geometric mean of
         their probabilities, 0 to 1. Empty if there was nothing to choose.
-    reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
+    reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels), >= 0]
         The model's reconstructions of the training images, and the training images after cleaning.
-    scale_ : float
+    scale_ : float >= 0
         Standard deviation of the noise of training pixels.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
-    corrupted_rate_ : float
+    corrupted_rate_ : float in [0, 1]
         Their mean share on left-out training images of known people, with which to compare new images; or NaN.
     white_, brightest_, background_ : float
         The value of white (1, or that of 8, 10, 12, 14 or 16 bits, as the largest training pixels suggest), the largest
         pixel, and the value of an even background; NaN without one.
-    threshold_, threshold_pixels_ : float, ndarray of int
+    threshold_, threshold_pixels_ : float >= 0, ndarray of int
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people, and the pixels
         that set it. With two people it rejects a share `unknown_rate` of their own images; with one, everything. NaN
         without `calibrate`.
-    false_acceptance_rate_, false_rejection_rate_ : float
+    false_acceptance_rate_, false_rejection_rate_ : float in [0, 1]
         Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN if
         fewer than three people, or fewer than two with several images, can tell.
-    rate_intervals_ : ndarray [shape=(2, 2)]
+    rate_intervals_ : ndarray [shape=(2, 2), in [0, 1]]
         90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN. They hold
         for images taken like the training images, and not for known people at a later time or in another light.
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
-    unlike_ : ndarray [shape=(n_people,)]
+    unlike_ : ndarray [shape=(n_people,), > 0]
         Limit of the unlikeness (:func:`.images.unlikeness`) beyond which :meth:`identify` does not name a person: 1.1
         times the 0.99 quantile of left-out images of people who stay, and for a person who was added at least
         ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
-    faceless_ : float
+    faceless_ : float > 0
         The same of people who are left out: a picture beyond this and the nearest person's limit is probably no face.
-    unexplained_ : float
+    unexplained_ : float > 0
         Share of an image's coarse contrast beyond which the model explains so little of it that it is noise.
     n_features_in_, feature_names_in_
         As in scikit-learn. :func:`load` says which attributes a model that was read from a file does not have.

@@ -10,11 +10,13 @@ shrinking as from the older half to the newer one:
 .. math:: d_1 = f_{t-2h} - f_{t-h}, \quad d_2 = f_{t-h} - f_t, \quad q = d_2 / d_1, \quad
           \text{change} = \max\bigl(d_1 + d_2,\; d_2 (q + q^2 + \dots + q^{t/h})\bigr) / f_t
 
-The fit has converged when this is below the tolerance. So ``tol=1e-3`` promises: *doubling the number of iterations
-would lower the objective by about 0.1 % at most*, as long as progress does not speed up again. Because the window and
-the look ahead grow with ``t``, slow convergence is not mistaken for the end: of an objective that falls like ``1/t``
-or like ``0.99^t`` the rule predicts the rest. Ten times the iterations are a little over three doublings, each of which
-gains less than the one before. The measure is free of the scale of the data, of the start and of the solver.
+The fit has converged when this is below the tolerance. So ``tol=1e-3`` predicts: *doubling the number of iterations
+would lower the objective by about 0.1 % at most*, as long as progress does not speed up again. It does so now and then:
+of 464 fits of random problems that ended without a warning, 4.7 % gained 0.1 % or more by it and the most 0.53 %
+(``python benchmarks convergence.promise 20000 500``). Because the window and the look ahead grow with ``t``, slow
+convergence is not mistaken for the end: of an objective that falls like ``1/t`` or like ``0.99^t`` the rule predicts
+the rest. Ten times the iterations are a little over three doublings, each of which gains less than the one before. The
+measure is free of the scale of the data, of the start and of the solver.
 
 Four details:
 
@@ -22,8 +24,8 @@ Four details:
   half of the window did not gain more than the older half, unless both are below what rounding can do.
 - A plateau can be as flat as the end. Only the gradient tells them apart, so a fit by a divergence, whose plateaus are
   the longest, asks for :func:`.optimality.optimality` when the rule begins to hold. Up to :data:`STATIONARY` it stops.
-  Above, the promise is kept by running it: the fit goes on to twice as many iterations and stops if the rule has held
-  all the while.
+  Above, the prediction is tried: the fit goes on to twice as many iterations and stops if the rule has held all the
+  while.
 - An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
   *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how

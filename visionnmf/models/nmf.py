@@ -29,7 +29,7 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
-from visionnmf.engine.starts import Start, start_factors
+from visionnmf.engine.starts import Start, spread_apart, start_factors
 from visionnmf.engine.stopping import (
     NO_FIT,
     Callback,
@@ -76,6 +76,7 @@ from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 __all__ = ["NMF", "check_parameters"]
 
 Array = NDArray[Any]
+SEPARABLE_START = "spa"
 
 
 class NMF(WithPenalties, LinearModel):
@@ -104,8 +105,12 @@ class NMF(WithPenalties, LinearModel):
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
         One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "spa", "custom"}, default="random"
+        How the starting factors are made if none are given; for "manhattan" and "elastic-net" and data of which nine
+        tenths are 0 also by a least-squares fit, and the lower objective is kept. "custom" requires `W` and `H` in
+        :meth:`fit_transform`. "spa" is for data of which some samples are (nearly) pure, as pixels of hyperspectral
+        images: it fits twice, the second time from the samples of the first model that lie furthest apart (successive
+        projection), and needs no seed. Not for Dask arrays and devices.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     update_components : bool, default=True
@@ -129,8 +134,9 @@ class NMF(WithPenalties, LinearModel):
     max_iter : int, default=400
         Maximum number of iterations. "admm" takes larger steps if there are fewer.
     tol : float, default=1e-3
-        Stop when twice the iterations would lower the objective by less than this share of it, or when the residuals
-        are next to nothing (exactly: :mod:`visionnmf.engine.stopping`). 0 runs all iterations without a warning.
+        Stop when twice the iterations would lower the objective by less than this share of it, if it goes on falling as
+        in the last quarter of the iterations (:mod:`visionnmf.engine.stopping` says how often it falls faster), or when
+        the residuals are a hundred-thousandth of the data. 0 goes on to `max_iter`, or that, without a warning.
     stop : {"auto", "decrease", "projected-gradient", "clusters"}, default="auto"
         The stopping rule: that of `tol`, or one of a paper. "decrease": an iteration changes the objective by at most
         `tol`, in its own units (MahNMF, equation 4). "projected-gradient": the norm of the projected gradient is at
@@ -403,7 +409,8 @@ class NMF(WithPenalties, LinearModel):
         warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
-        rng = check_random_state(self.random_state)
+        separable = self.init == SEPARABLE_START
+        rng = check_random_state(0 if separable else self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
         name = "components_init" if H is None else "H"
@@ -412,25 +419,32 @@ class NMF(WithPenalties, LinearModel):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
         start = Start(n_components, components, codes is not None, rng)
         report = PrintedProgress(self.callback, self.verbose)
-        # a large sparse X is fitted from several starts, unless one is given
-        doubtful = fitted.is_sparse and self.solver == "auto" and codes is None and components is None
-        doubtful = doubtful and sparse_data.is_doubtful(fitted)
+        # a large sparse X, and one of nearly only zeros, are fitted from several starts, unless one is given
+        is_free = codes is None and components is None
+        doubtful = is_free and self.solver == "auto" and sparse_data.is_doubtful(fitted)
         objectives: list[float] = []  # at the end of each start
 
-        def fit_once() -> tuple[Fit, tuple[Array, Array]]:
-            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
-            factors = start_factors(fitted, start, codes, row_scale, self.init)
-            if doubtful and not len(objectives) % 2:
+        def fit_once(squares: bool = False) -> tuple[Fit, tuple[Array, Array]]:
+            """Return a fit from another start, its transposed codes (r, n_samples) and components."""
+            factors = start_factors(fitted, start, codes, row_scale, "random" if separable else self.init)
+            if squares or (doubtful and not len(objectives) % 2):
                 sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=self.tol)
-            limits = partial(fit, max_iter=self.max_iter, tol=self.tol, stop=self.stop, callback=report)
-            found = limits(fitted, *factors, solver=solver)
+            limits = partial(fit, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop)
+            if separable and is_free:
+                limits(fitted, *factors)
+                spread_apart(fitted, *factors)
+            found = limits(fitted, *factors, callback=report)
             objectives.append(found.history[-1])
             # `fit` has changed the factors in place
             return found, factors
 
         with one_blas_thread():
             n_starts = max(self.n_init, sparse_data.STARTS) if doubtful else self.n_init
-            result, (Wt, H) = fit_best(n_starts, solver, fit_once, report)
+            best = fit_best(n_starts, solver, fit_once, report)
+            # from a random start the factors of a few entries may all become 0
+            if is_free and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
+                best = min(best, fit_once(squares=True), key=lambda found: found[0].history[-1])
+            result, (Wt, H) = best
             norms = problem.normalise(H)
             if self._finds_codes() and not problem.penalty_W.of_points:
                 Wt = solve_codes(problem.rescaled(norms), H)
@@ -439,7 +453,8 @@ class NMF(WithPenalties, LinearModel):
                 if row_scale is not None:
                     Wt /= np.where(row_scale, row_scale, 1)
             found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
-        return found._replace(ridge=ridge, apart=sparse_data.apart(fitted, objectives) if doubtful else 0.0)
+        share = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
+        return found._replace(ridge=ridge, apart=share)
 
     def _finds_codes(self) -> bool:
         """Return whether a fit finds the codes again; a paper's method that the user named keeps its own."""
@@ -563,7 +578,7 @@ def check_parameters(model: Any) -> None:
         allowed = ["auto", *sorted(SOLVERS)]
         raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
     check_solver(model.solver)
-    check_choice(model.init, "init", (*choices.STARTS, "custom"))
+    check_choice(model.init, "init", (*choices.STARTS, SEPARABLE_START, "custom"))
     check_flag(model.update_components, "update_components")
     check_flag(model.warm_start, "warm_start")
     if model.exact_codes is not None:

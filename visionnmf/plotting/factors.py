@@ -115,8 +115,8 @@ class ComponentsDisplay:
                 self.lines_ += ax.plot(components[k])
                 ax.set_title(title, fontsize="medium")
             else:
-                most = float(np.abs(components[k]).max())
-                signed = {"vmin": -most, "vmax": most, "cmap": "RdBu_r"}
+                largest = float(np.abs(components[k]).max())
+                signed = {"vmin": -largest, "vmax": largest, "cmap": "RdBu_r"}
                 colours = signed if components.min() < 0 else {"vmin": 0}
                 self.images_.append(show(ax, components[k].reshape(self.image_shape), title, **colours))
         self.figure_ = figure_of(self.axes_)

@@ -81,9 +81,9 @@ class ConvergenceDisplay:
             This object.
         """
         check_choice(scale, "scale", ("log", "linear"))
-        for values, what in ((self.histories, "histories"), (self.seconds, "seconds")):
-            if not isinstance(values, Mapping) and (what == "histories" or values is not None):
-                raise ParameterError(f"{what} must be a dictionary by the name of each fit; got {shown(values)}")
+        for what, given in (("histories", self.histories), ("seconds", self.seconds)):
+            if not isinstance(given, Mapping) and (what == "histories" or given is not None):
+                raise ParameterError(f"{what} must be a dictionary by the name of each fit; got {shown(given)}")
         self.ax_ = one_axes(ax)
         self.lines_ = {}
         for name, history in self.histories.items():
