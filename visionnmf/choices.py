@@ -60,7 +60,7 @@ VIEW_SCALES = ("energy", "none")
 # visionnmf faces
 FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
-FACE_RULES = ("auto", "residual", "occluded")
+FACE_RULES = ("auto", "residual")
 FACE_RULE_DEFAULT = "auto"
 FACE_MISSING = ("none", "saturated", "blocks")
 FACE_MISSING_DEFAULT = "blocks"  # where there are no names to choose by

@@ -156,9 +156,8 @@ def faces(
     gaussian (grey levels), poisson (photons per grey level).
 
     \b
-    Methods (default: all but occluded, whitened and pseudo-inverse):
+    Methods (default: all but whitened and pseudo-inverse):
       recognizer        FaceRecognizer, as faces train has it
-      occluded          the same with its rule for occluded faces; several times slower
       whitened          its cleaned images, projected on its components and whitened
       manhattan         NMF with the Manhattan loss and a nuclear penalty
       pseudo-inverse    the same, images projected on its components

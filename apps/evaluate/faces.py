@@ -2,7 +2,6 @@
 
 ====================  ==================================================================================================
 "recognizer"          :class:`FaceRecognizer` with its defaults
-"occluded"            the same with its rule for occluded faces; several times slower
 "whitened"            the cleaned images projected on its components and whitened, by their cosine
 "manhattan"           NMF with the Manhattan loss and a nuclear penalty of 1; codes are compared by their cosine, as in
                       MahNMF, Algorithm 5
@@ -59,7 +58,7 @@ COLUMNS = ("corruption", "split", "method", "rank", "test", "accuracy", "seconds
 GROUP = ("corruption", "method", "rank", "test")  # columns whose splits are averaged
 RANKED = ("manhattan", "frobenius", "kullback-leibler", "pca")
 PROJECTED = "pseudo-inverse"  # has the model of "manhattan", which is drawn once
-NOT_BY_DEFAULT = ("occluded", "whitened", PROJECTED)
+NOT_BY_DEFAULT = ("whitened", PROJECTED)
 WHITENING = 0.1  # share of the mean power that whitening adds
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 SPLITS = 10
@@ -243,13 +242,13 @@ class Nearest:
         return normalize(rotated) if self.cosine else rotated
 
 
-def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
-    """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used.
+def _recognizer(split: FaceSplit, rank: int) -> Learnt:
+    """Learn by :class:`FaceRecognizer` with its defaults; `rank` is not used.
 
     The result holds the function that returns the distances of images to people, (n_images, n_people).
     """
     # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
-    recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
+    recognizer = FaceRecognizer(image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
 
 
@@ -317,8 +316,7 @@ def _crc(split: FaceSplit, rank: int) -> Learnt:
 
 
 METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
-    "recognizer": partial(_recognizer, choices.FACE_RULE_DEFAULT),
-    "occluded": partial(_recognizer, "occluded"),
+    "recognizer": _recognizer,
     "whitened": _whitened,
     "manhattan": partial(_nmf, "manhattan", 1.0),
     PROJECTED: _projected,

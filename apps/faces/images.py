@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import binary_propagation, gaussian_filter
 from scipy.special import ndtri
 
 from visionnmf import NMF, choices
@@ -328,7 +328,8 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
+    blocks = flat_blocks(images, brightest)
+    mask = saturated_pixels(images, white) & ~_walls(images, blocks, white) if missing == "saturated" else blocks
     if not math.isnan(background):
         mask &= np.abs(images - background) > FLAT * brightest
     seen = (~np.isnan(images)).sum(axis=(1, 2))
@@ -339,6 +340,15 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
 def saturated_pixels(images: Array, white: float) -> Mask:
     """Return the pixels that are black (0) or white."""
     return (images <= 0) | (images >= white)
+
+
+def _walls(images: Array, blocks: Mask, white: float) -> Mask:
+    """Return the pixels of even `blocks` that are white and reach the border: a wall behind a face is not missing."""
+    areas = blocks & (images >= white)
+    inner = np.zeros(images.shape[1:], bool)
+    inner[1:-1, 1:-1] = True
+    within = np.array([[[0, 0, 0]] * 3, [[0, 1, 0], [1, 1, 1], [0, 1, 0]], [[0, 0, 0]] * 3], bool)  # not across images
+    return np.asarray(binary_propagation(areas & ~inner, within, areas)) if areas.any() else areas
 
 
 def flat_blocks(images: Array, brightest: float) -> Mask:

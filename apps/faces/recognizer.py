@@ -38,7 +38,7 @@ from . import distances as by_distance, images as of_images
 from .distances import ALONE, LeftOut, Mixture, Weights, relative_distances
 from .identities import Identity
 from .images import Decomposition
-from .occlusion import RobustResidual
+from .occlusion import LEAST_SIDE, CoveredFaces
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -80,11 +80,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    rule : {"auto", "residual", "occluded"}, default="auto"
+    rule : {"auto", "residual"}, default="auto"
         The distance: "residual" is what a person's images leave unexplained of the cleaned probe (Zhang et al.);
         noisier probes get a larger ridge. "auto" mixes it with that of linear discriminants, as cross-validation on the
-        training images chooses. "occluded" counts visible pixels that are left unexplained (Deng et al.); only the
-        gallery is cleaned.
+        training images chooses; if nobody is clearly the nearest, it compares what is left without parts that may be
+        covered, and counts visible pixels that are left unexplained (Deng et al.). This needs an `image_shape`.
     n_components : int >= 1, default=100
         Of the model; superfluous components shrink to zero.
     outliers : float > 0 or "auto", default="auto"
@@ -349,9 +349,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         values = self.white_, self.brightest_, self.background_
         return of_images.found_in_rows(of_images.hidden(data, given), self.image_shape, missing, *values)
 
-    def _new_classifier(self) -> Mixture | RobustResidual:
-        """Return what finds distances, unfitted."""
-        return RobustResidual(self.image_shape) if self.rule == "occluded" else Mixture(self.mixture_)
+    def _new_classifier(self, image_shape: tuple[int, int] | None) -> Mixture | CoveredFaces:
+        """Return what finds distances of images of this shape, unfitted."""
+        if self.rule == "auto" and image_shape is not None and min(image_shape) >= LEAST_SIDE:
+            return CoveredFaces(self.mixture_, image_shape)
+        return Mixture(self.mixture_)
 
     def _fit_classifier(self) -> None:
         """Set what depends on the fitted model, and learn the cleaned images of everybody."""
@@ -359,18 +361,17 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._fitted_shape = self.image_shape
         norms = np.linalg.norm(self.model_.components_, axis=1, keepdims=True)
         self.components_ = self.model_.components_ / np.where(norms > 0, norms, 1)  # zeros stay zeros
-        self.classifier_ = self._new_classifier().fit(self.cleaned_, self.labels_)
+        self.classifier_ = self._new_classifier(self.image_shape).fit(self.cleaned_, self.labels_)
 
     def _judge_left_out(self, data: Array, missing: Mask, different: Labels, step: Progress) -> LeftOut:
         """Judge the `different` images by what is learnt without them, and without the people who play unknown."""
         data, missing, people = data[different], missing[different], self.labels_[different]
         drawn = self.reconstructions_[different]
         grain = of_images.grain(np.where(missing, drawn, data), self.image_shape) / self.white_  # of all pixels
-        pixels = np.arange(data.shape[1])
+        pixels, shape = np.arange(data.shape[1]), self.image_shape
         # A grid of pixels saves time, but noise (`scale_`) cancels out less over few: the threshold would be too high.
-        grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
-        if grid and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
-            pixels = by_distance.pixel_grid(self.image_shape, data.shape[1])
+        if not self.thorough and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
+            pixels, shape = by_distance.pixel_grid(shape, data.shape[1])
         self.threshold_pixels_ = pixels
         data, missing, found = data[:, pixels], missing[:, pixels], []
         folds = list(by_distance.people_folds(people))
@@ -383,12 +384,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             model = self._new_model((len(rest), len(pixels)), CHOOSING_ITERATIONS)
             drawn, scale = of_images.fitted_to(model, data[rest], missing[rest])
             cleaned = of_images.winsorise(data[rest], drawn, self.outliers_, scale, missing[rest])
-            classifier = self._new_classifier().fit(cleaned, who)
+            classifier = self._new_classifier(shape).fit(cleaned, who)
             # Of many images of unknown people, every second, third, ... is tested.
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // by_distance.MOST_TESTED))], known])
             images, hidden = data[new], missing[new]
             parts = of_images.decomposed(model, images, hidden, scale, self.outliers_, self.white_, None)
-            relative = by_distance.relative_distance(_distances(classifier, images, hidden, parts))
+            relative = by_distance.relative_distance(
+                by_distance.distances_of(classifier, images, hidden, parts, self.white_)
+            )
             unlike = of_images.unlikeness_of(
                 images, hidden, parts.reconstructions, grain[new], self.white_, self.image_shape, pixels
             )
@@ -443,8 +446,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             In the order of ``classes_``; comparable within a row.
         """
         data, missing = self._check_new(X, mask)
-        cleans = self.rule != "occluded"
-        return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
+        return self._distances(data, missing, self._decompose(data, missing))
 
     def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
@@ -566,9 +568,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return of_images.unlikeness_of(data, missing, parts.reconstructions, detail, self.white_, self.image_shape)
 
     @one_blas_thread()
-    def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
+    def _distances(self, data: Array, missing: Mask, parts: Decomposition) -> Array:
         """Return the distances (n_images, n_people) of new images."""
-        return _distances(self.classifier_, data, missing, parts)
+        return by_distance.distances_of(self.classifier_, data, missing, parts, self.white_)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed; the reader of model files calls this method."""
@@ -624,14 +626,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.n_features_in_ = n_pixels
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
         self._fit_classifier()
-
-
-def _distances(classifier: Mixture | RobustResidual, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
-    """Return the distances (n_images, n_people) of new images: of cleaned ones, unless covered pixels are found."""
-    if isinstance(classifier, RobustResidual):
-        return classifier.distances(data, missing)
-    assert parts is not None
-    return classifier.distances(parts.cleaned)
 
 
 def warn_of_few(n_people: int, unknown_rate: float) -> None:

@@ -107,7 +107,8 @@ class DenseSift(OnGrid, SiftWords):
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a SIFT descriptor (n, 128) for each patch of the grid."""
-        return grid_descriptors(image.grey, points, grid_size(*image.grey.shape, self.scales, self.step))
+        height, width = image.grey.shape
+        return grid_descriptors(image.grey, points, grid_size(height, width, self.scales, self.step))
 
 
 class HarrisSift(AtCorners, SiftWords):
@@ -233,14 +234,15 @@ def _slopes(layer: Array, top: int, end: int) -> Array:
 
 def _layers(grey: NDArray[np.uint8], levels: set[int]) -> dict[int, Array]:
     """Return the layers of OpenCV's pyramid at `levels`, counted from the first layer of octave 0."""
-    octave, known, layer = 0, 0.5, grey.astype(np.float32)  # `known` is the scale of the image itself
+    layer: Array = grey.astype(np.float32)
+    octave, known = 0, 0.5  # the latter is the scale of the image itself
     if min(levels) < 0:  # an octave of twice the size, which the least scale that is allowed does not leave
         octave, known = -1, 1.0
         layer = cv2.resize(layer, (2 * grey.shape[1], 2 * grey.shape[0]), interpolation=cv2.INTER_LINEAR)
     scales = FIRST_SCALE * 2 ** (np.arange(LAYERS + 1) / LAYERS)
     blurs = np.sqrt(np.diff(scales**2)).tolist()
     layer = cv2.GaussianBlur(layer, (0, 0), float(np.sqrt(FIRST_SCALE**2 - known**2)))
-    found = {}
+    found: dict[int, Array] = {}
     while True:
         for level in range(LAYERS * octave, LAYERS * (octave + 1)):
             found[level] = layer

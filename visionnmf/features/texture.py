@@ -88,7 +88,7 @@ class HOG(Extractor):
         cells = np.arange(whole) // self.cell
         bins += (2 * turns + 1) * (n * cells[:, None] + cells)
         sizes = np.sqrt(down**2 + across**2)
-        counts = np.bincount(bins.ravel(), sizes.ravel(), n * n * (2 * turns + 1)).reshape(n, n, -1)
+        counts: Array = np.bincount(bins.ravel(), sizes.ravel(), n * n * (2 * turns + 1)).reshape(n, n, -1)
         histograms = counts[..., :turns] + counts[..., turns:-1]
         histograms[..., 0] += counts[..., -1]
         histograms /= self.cell**2

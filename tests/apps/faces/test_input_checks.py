@@ -158,8 +158,8 @@ def test_a_recogniser_of_shares_of_white_reads_files(folder, tmp_path, faces):
     ("call", "sentence"),
     [
         (
-            lambda folder, out: train(folder, out, training={"rule": "occluded"}),
-            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='occluded'\)",
+            lambda folder, out: train(folder, out, training={"rule": "residual"}),
+            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='residual'\)",
         ),
         (
             lambda folder, out: train(folder, out, reading={"size": 32}),
