@@ -138,6 +138,7 @@ def follow_source(
         written, _ = writer.finish()
     writer.clear(written)
     clip, seconds = run.clip, time.perf_counter() - began
+    share = run.foreground_pixels / max(1, run.frames * run.clip.width * run.clip.height)
     figures = {
         "width": clip.width,
         "height": clip.height,
@@ -145,14 +146,14 @@ def follow_source(
         "first_frame": run.first,
         "seconds": seconds,
         "frames_per_second": run.frames / seconds,
-        "foreground_share": run.foreground_pixels / max(1, run.frames * clip.width * clip.height),
+        "foreground_share": share,
         "damaged": clip.damaged,
         "reconnections": clip.reconnections,
         "events": writer.events,
     }
     if run.frames:
         run.save()
-        notes = [*run.region.notes, *little_notes(figures, figures["foreground_share"], model.threshold, events)]
+        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, events)]
         notes += [*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)]
     else:
         done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"

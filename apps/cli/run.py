@@ -60,8 +60,9 @@ class Run:
     def show(self, report: Report, *, on_page: bool = True) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
-        sentences = {name: getattr(report, name) for name in ("lines", "skipped", "notes", "warnings")}
-        report = replace(report, **{name: list(map(in_options, found)) for name, found in sentences.items()})
+        names = ("lines", "skipped", "notes", "warnings")
+        sentences: dict[str, Any] = {name: [*map(in_options, getattr(report, name))] for name in names}
+        report = replace(report, **sentences)
         self.done += report.state == "done"
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"

@@ -140,7 +140,7 @@ class Background(Panel):
 
         def work() -> Iterator[int]:
             """Yield the number of each frame whose mask is done."""
-            region = read_region(records["region"], masks.shape[1:], learnt.video.scale)
+            region = read_region(records["region"], masks.shape[1:], learnt.video.scale).mask
             learnt.model.set_params(threshold=records["model"].threshold)
             for numbers in ([shown], range(len(masks))):
                 missing = [number for number in numbers if number not in raw]

@@ -303,7 +303,8 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, 
             rows.append(Row(np.empty(0, np.float32), error=error))
         else:
             features = np.concatenate([extractor.describe(prepared) for extractor in extractors])
-            of_file = (str(warning.message).removeprefix(f"{image}: ") for warning in caught)
+            name = str(image) if isinstance(image, str | Path) else ""
+            of_file = (str(warning.message).removeprefix(f"{name}: ") for warning in caught)
             rows.append(Row(features, prepared.note, tuple(of_file)))
     return rows
 

@@ -358,7 +358,7 @@ class ModelFile:
         if found != self.kind:
             cure = self.origin
             if isinstance(found, str) and found in KINDS:
-                cure = f"it is of the kind {found!r}; read it with {KINDS[found]}"
+                cure = f"it is of the kind {found!r}, which {KINDS[found]} reads; {self.origin}"
             raise UnreadableError(f"{path}: not {self.title}; {cure}")
         version = header["version"]
         if type(version) is not int:

@@ -1,5 +1,6 @@
 """One run of a command: what fails, what is said, and the one place that decides the exit code."""
 
+import ast
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from helpers import run_command
+from helpers import all_commands, run_command
 
 from visionnmf.apps import cli
 from visionnmf.apps.cli import console, records, signals
@@ -286,3 +287,18 @@ def test_warnings_outside_of_an_input_are_sentences_and_json(capsys, reported):
     out, err = capsys.readouterr()
     assert err == "visionnmf: the values are taken as 12 bits\n"
     assert not reported or json.loads(out)["warnings"] == ["the values are taken as 12 bits"]
+
+
+# Of Python only: commands pass other values, and read pictures, which hold no NaN.
+OF_PYTHON = {"calibrate", "mask"}
+
+
+def test_arguments_that_messages_name_are_options_of_a_command():
+    options = {option.name for _, command in all_commands() for option in command.params}
+    named = set()
+    for path in [*(ROOT / "apps").rglob("*.py"), *(ROOT / "datasets").glob("*.py")]:
+        for raised in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise)):
+            texts = (node.value for node in ast.walk(raised) if isinstance(node, ast.Constant))
+            named |= {name for text in texts for name in re.findall(r"(?<!\S)([a-z_]+)=(?!=)", str(text))}
+    assert {"detect", "size", "prepare", "method"} <= named
+    assert named - options - OF_PYTHON == set()
