@@ -88,7 +88,11 @@ class Region(NamedTuple):
 
     def within(self, part: Separated) -> Separated:
         """Return a frame whose mask is empty outside the region."""
-        return part if self.mask is None else replace(part, mask=part.mask & self.mask)
+        return replace(part, mask=self.inside(part.mask))
+
+    def inside(self, mask: FrameArray) -> FrameArray:
+        """Return a mask, empty outside the region."""
+        return mask if self.mask is None else mask & self.mask
 
 
 def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:

@@ -172,7 +172,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
             for whole in parts:
                 baseline = median_mask(whole.frame, model.temporal_median_)
                 part = region.within(whole)
-                counts.add(part, baseline if region.mask is None else baseline & region.mask)
+                counts.add(part, region.inside(baseline))
                 writer.write(part)
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)

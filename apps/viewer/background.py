@@ -140,7 +140,7 @@ class Background(Panel):
 
         def work() -> Iterator[int]:
             """Yield the number of each frame whose mask is done."""
-            region = read_region(records["region"], masks.shape[1:], learnt.video.scale).mask
+            region = read_region(records["region"], masks.shape[1:], learnt.video.scale)
             learnt.model.set_params(threshold=records["model"].threshold)
             for numbers in ([shown], range(len(masks))):
                 missing = [number for number in numbers if number not in raw]
@@ -148,7 +148,7 @@ class Background(Panel):
                 for number in numbers:
                     if number not in raw:
                         raw[number] = next(parts).mask
-                    masks[number] = _counted(raw[number] & region, area)
+                    masks[number] = _counted(region.inside(raw[number]), area)
                     yield number
 
         self.work("Masking ...", work, self._masked)
