@@ -4,7 +4,7 @@
 FROM python:3.13-slim
 ENV NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=generic PYTHONDONTWRITEBYTECODE=1
 COPY . /source
-RUN pip install --no-cache-dir "/source[plots,heif,parquet]" && rm -r /source
+RUN pip install --no-cache-dir "/source[report,heif,parquet]" && rm -r /source
 WORKDIR /data
 RUN visionnmf segment sample:coffee --out /tmp/out && visionnmf background sample:surveillance --out /tmp/out \
     && rm -r /tmp/out && chmod -R a+rwX /opt/kernels

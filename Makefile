@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 KERNEL_TESTS = tests/engine/kernels $(wildcard tests/apps/*/test_kernels.py)
 
-.PHONY: help setup test test-all quick check-seeds test-nojit test-bounds test-device test-versions docs attack lint format types links tables bench
+.PHONY: help setup test test-all quick check-seeds test-nojit test-bounds test-device test-napari test-versions docs attack lint format types links tables bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,6 +33,14 @@ test-bounds:  ## the kernels' tests with every array index checked
 test-device:  ## fits of PyTorch's arrays; CI installs the release that was last on hand, and the extra "gpu" any
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'torch==2.13.*'
 	$(PYTHON) -m pytest -q tests/models/test_device.py tests/benchmarks/test_scripts.py -k 'device or gpu'
+
+NAPARI = build/napari/bin/python
+test-napari:  ## the widgets in napari under Xvfb, in an environment of its own on top of this one
+	$(PYTHON) -m venv --clear build/napari
+	$(PYTHON) -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")' > $$($(NAPARI) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lent.pth
+	$(NAPARI) -m pip install --quiet --disable-pip-version-check --editable '.[napari]'
+	command -v Xvfb >/dev/null || { echo "make test-napari: no Xvfb; Debian's packages are xvfb and those of docs/view.md" >&2; exit 1; }
+	$(NAPARI) -m pytest -q tests/apps/viewer/test_viewer.py
 
 test-versions:  ## every command on each Python of this machine with the newest libraries, and with the lowest
 	$(PYTHON) -m tests.versions

@@ -2,7 +2,9 @@
 # Makes .venv beside this file, where it is missing, and installs visionnmf into it.
 #   sh setup.sh         what running visionnmf needs
 #   sh setup.sh plots   matplotlib as well, for curves ("heif", "parquet": such files)
+#   sh setup.sh report  jinja2 and matplotlib as well, for the pages of --report
 #   sh setup.sh dask    Dask as well, for data in blocks on one machine or a cluster
+#   sh setup.sh napari  napari as well, a viewer with widgets to draw in
 #   sh setup.sh gpu     PyTorch as well, for fits of arrays on a GPU
 #   sh setup.sh test    the tests as well ("lint", "docs", "dev": the linters, the site, everything)
 set -eu
@@ -36,8 +38,8 @@ new_venv() {
 }
 
 case $extra in
-"" | plots | heif | parquet | dask | gpu | test | lint | docs | dev) ;;
-*) stop "no extra '$extra'; there are: plots, heif, parquet, dask, gpu, test, lint, docs, dev" ;;
+"" | plots | report | heif | parquet | dask | napari | gpu | test | lint | docs | dev) ;;
+*) stop "no extra '$extra'; there are: plots, report, heif, parquet, dask, napari, gpu, test, lint, docs, dev" ;;
 esac
 [ -x .venv/bin/python ] || new_venv
 .venv/bin/python -m pip --version >/dev/null 2>&1 || stop ".venv is damaged (no pip in it); remove it and run this again"

@@ -81,6 +81,9 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: str | Path, *, force: bool = True) -> None:
-    """Write a figure as PNG; by default the caller has checked whether an existing file may be replaced."""
+    """Write a figure as PNG or, by the suffix, SVG; by default the caller has checked what may be replaced."""
+    kind = Path(path).suffix[1:]
     with output_file(path, force=force) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
+        # Without a date, and without a ground, which on a dark page would be white.
+        options = {"metadata": {"Date": None}, "transparent": True} if kind == "svg" else {}
+        figure.savefig(temporary, dpi=120, format=kind, **options)

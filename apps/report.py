@@ -40,6 +40,8 @@ class Report:
         Warnings that came while a command was working.
     model : object
         The fitted model, where one was made.
+    shown : dict
+        What only the page of a run shows: pictures, and functions that make some.
     state : {"done", "exists", "failed"}
         Whether the input was worked on, has results already, or could not be used, of which `error` says why.
     """
@@ -52,6 +54,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     model: Any = None
+    shown: dict[str, Any] = field(default_factory=dict)
     state: Literal["done", "exists", "failed"] = "done"
     error: str = ""
 

@@ -17,9 +17,10 @@ Mask = NDArray[np.bool_]
 
 
 def occluded(images: NDArray[np.uint8], kind: str, files: Sequence[Path], seed: int) -> NDArray[np.uint8]:
-    """Cover faces (n, height, width); `kind` is "sunglasses", "scarf", or "block" and a share of the image in %.
+    """Cover faces (n, height, width) by `kind`: sunglasses, scarf, lower, side, hand, or block and a share in %.
 
-    `files` are photographs, from which the blocks are cut and scaled. A scarf has stripes and the texture of one.
+    `files` are photographs, from which what covers about half of the image ("lower", "side") and the blocks are cut and
+    scaled. A scarf has stripes and the texture of one, and a hand the tone of the face.
     """
     rng = np.random.default_rng(seed)
     textures = [cv2.cvtColor(read_image(path), cv2.COLOR_RGB2GRAY) for path in files]
@@ -30,6 +31,10 @@ def occluded(images: NDArray[np.uint8], kind: str, files: Sequence[Path], seed: 
             mask, content = _sunglasses(image.shape, rng)
         elif kind == "scarf":
             mask, content = _scarf(image.shape, texture, rng)
+        elif kind == "hand":
+            mask, content = _hand(image, rng)
+        elif kind in ("lower", "side"):
+            mask, content = _half(image.shape, kind, rng), texture
         else:
             mask, content = _block(image.shape, int(kind.removeprefix("block")) / 100, rng), texture
         image[mask] = content[mask]
@@ -69,6 +74,30 @@ def _scarf(shape: tuple[int, ...], texture: Picture, rng: np.random.Generator) -
     stripes = np.sin(2 * np.pi * (np.cos(angle) * x + np.sin(angle) * y) / period)
     content = rng.uniform(40, 200) + stripes * rng.uniform(0, 50) + 0.4 * (texture - texture.mean())
     return y > edge, content
+
+
+def _hand(image: Picture, rng: np.random.Generator) -> tuple[Mask, Picture]:
+    """Return an ellipse at a cheek or the mouth, and what it shows: the tone of the face, and fingers."""
+    height, width = image.shape
+    y, x = np.mgrid[:height, :width]
+    row, column = height * rng.uniform(0.4, 0.95), width * (rng.integers(3) / 3 + rng.uniform(0, 0.33))
+    angle, tall, wide = rng.uniform(0, np.pi), height * rng.uniform(0.28, 0.4), width * rng.uniform(0.18, 0.28)
+    along, across = (
+        np.cos(angle) * (y - row) + np.sin(angle) * (x - column),
+        np.cos(angle) * (x - column) - np.sin(angle) * (y - row),
+    )
+    fingers = 1 - 0.25 * np.abs(np.sin(6 * across / wide)) ** 8
+    content = np.quantile(image, 0.7) * fingers - 20 * (across / wide) ** 2 + rng.normal(0, 4, image.shape)
+    return (along / tall) ** 2 + (across / wide) ** 2 < 1, content
+
+
+def _half(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Mask:
+    """Return the lower half of an image, or its left or right half, more or less."""
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    if kind == "lower":
+        return np.asarray(y >= shape[0] * rng.uniform(0.48, 0.55))
+    edge = shape[1] * rng.uniform(0.45, 0.52)
+    return np.asarray(x < edge if rng.random() < 0.5 else x > shape[1] - edge)
 
 
 def _block(shape: tuple[int, ...], share: float, rng: np.random.Generator) -> Mask:

@@ -8,6 +8,8 @@
 - ``lownoise``: five problems of an instrument with little noise, beside scikit-learn's default call.
 - ``peers``: seconds of the finished default call beside scikit-learn's default call, and what scikit-learn needs to
   reach the same objective.
+- ``promise [SEED [COUNT]]``: random problems, of every loss, many shapes, ranks and kinds of noise. A row for each
+  default fit that does not warn and that twice the iterations lower by more than `tol`, then how many and by how much.
 - ``sparse``: the default call for 30 sparse matrices beside that for the same data in a dense array.
 
 One thread; processor seconds.
@@ -34,6 +36,7 @@ from visionnmf import NMF
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import exact_objective
+from visionnmf.models.data_checks import fitted_loss
 
 MORE = 10  # times the iterations of the default
 WITHIN = 1.01
@@ -43,6 +46,8 @@ SKLEARN = {"frobenius": "cd", "kullback-leibler": "mu", "itakura-saito": "mu"}
 PEER_ITERATIONS = 20000  # of scikit-learn to the same objective, at most
 PEER_SECONDS = 60.0
 SPARSE_SHAPE, REPEATS = (300, 120), 3  # of `sparse`
+LOSSES = ("frobenius", "kullback-leibler", "itakura-saito", "manhattan", "huber", "elastic-net", "l21", 0.5, 1.5)
+PROBLEMS, SIDES = 200, (25, 400)  # of `promise`
 KINDS = ("exact", "noise", "counts", "gaps", "outliers")
 DENSITIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 
@@ -158,6 +163,67 @@ def grid(*words: str) -> None:
         print(f"| {pair} | {kind} | {len(values)} | {n_loud} | {100 * middle:.2f} | {largest:.2f} |")
 
 
+def random_problem(seed: int) -> tuple[Array, int, str | float, str]:
+    """Return a matrix of mean 1, its rank, a loss for it, and words that describe the matrix."""
+    rng = np.random.default_rng(seed)
+    loss = LOSSES[rng.integers(len(LOSSES))]
+    noise = (0, 1e-3, 1e-2, 0.1, 0.5, "outliers", "counts")[rng.integers(7)]
+    rank = (1, 2, 5, 10, 20)[rng.integers(5)]
+    shape = tuple(int(side) for side in np.exp(rng.uniform(*np.log(SIDES), 2)))
+    rank = min(rank, min(shape) // 2)
+    kind = ("gamma", "bumps", "sparse")[rng.integers(3)]
+    if kind == "bumps":
+        H = np.exp(-(((np.linspace(0, 1, shape[1]) - rng.random(rank)[:, None]) / 0.08) ** 2) / 2) + 0.05
+        W = rng.dirichlet(np.full(rank, 0.5), shape[0])
+    else:
+        share = 0.4 if kind == "sparse" else 1.0
+        W, H = (rng.gamma(1, size=s) * (rng.random(s) < share) for s in ((shape[0], rank), (rank, shape[1])))
+    X = W @ H
+    X /= X.mean() or 1.0
+    if noise == "outliers":
+        X = np.where(rng.random(X.shape) < 0.1, X.max(), X)
+    elif noise == "counts":
+        X = rng.poisson(3 * X).astype(float)
+    else:
+        X = np.maximum(X + noise * rng.standard_normal(X.shape), 0)
+    if loss in ("itakura-saito", 0.5):
+        X = np.maximum(X, 1e-3)
+    return X, rank, loss, f"{kind}, noise {noise}, {shape[0]} x {shape[1]}, rank {rank}"
+
+
+def gain(seed: int) -> float | None:
+    """Return by which share twice the iterations lower the objective of a default fit, or None if that warns."""
+    X, rank, loss, words = random_problem(seed)
+    model = NMF(rank, loss=loss, random_state=seed)
+    found, _, warned = run(model, X, None)
+    if warned:
+        return None
+    if found <= 10 * exact_objective(Problem(X, fitted_loss(loss, model.loss_parameter_))):
+        return 0.0
+    last = 2 * model.n_iter_
+    # ADMM follows the same path for any larger `max_iter`
+    longer = NMF(
+        rank, loss=loss, random_state=seed, tol=0, max_iter=max(400, last), callback=lambda done, _: done >= last
+    )
+    result = 1 - run(longer, X, None)[0] / found
+    if result >= model.tol:
+        print(f"| {seed} | {loss} | {words} | {model.n_iter_} | {result:.2%} |", flush=True)
+    return result
+
+
+def promise(seed: str = "", count: str = "") -> None:
+    """Print the fits that twice the iterations lower by more than `tol`, and how much fits gain by them."""
+    first = int(seed) if seed else int.from_bytes(os.urandom(3), "big")
+    print(f"\nseeds from {first} on\n\n| seed | loss | data | iterations | gain of twice |\n" + "| --- " * 5 + "|")
+    found = [gain(number) for number in range(first, first + int(count or PROBLEMS))]
+    quiet = np.array([share for share in found if share is not None])
+    print(
+        f"\n{len(quiet)} fits without a warning, {len(found) - len(quiet)} with one; of the former "
+        f"{np.mean(quiet >= 1e-3):.1%} gain 0.1 % or more, {np.mean(quiet >= 0.01):.1%} gain 1 % or more, "
+        f"the largest gain is {quiet.max():.2%}"
+    )
+
+
 def low_noise_problems() -> Iterator[tuple[str, Array, Array, Array, int]]:
     """Yield (name, X, true W, true H, rank)."""
     for rank, noise in LOW_NOISE:
@@ -271,8 +337,9 @@ def sparse() -> None:
     print(f"\n{len(times)} fits, {failed} failed; median of the ratios of seconds {np.median(times):.2f}")
 
 
-PARTS = {"grid": grid, "lownoise": lownoise, "peers": peers, "sparse": sparse}
+PARTS = {"grid": grid, "promise": promise, "lownoise": lownoise, "peers": peers, "sparse": sparse}
 QUICK = {
+    "PROBLEMS": 3,
     "SPARSE_SHAPE": (60, 40),
     "REPEATS": 1,
     "DENSITIES": (0.4,),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief, check_image_shape
 from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on
+from visionnmf._text import counted
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
 from visionnmf.io.inputs import check_bytes, check_is_path
@@ -26,6 +27,7 @@ PICTURE_SUFFIXES: tuple[str, ...] = (
 """Suffixes, in upper or lower case, of the files that :func:`load_faces` reads as images."""
 
 _MAX_PIXELS = 50_000_000  # of one image
+MOST_REASONS = 3  # why no picture can be used
 
 
 @dataclass(frozen=True)
@@ -169,10 +171,12 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
             warnings.simplefilter("ignore", UserWarning)
             return read(picture) if read else read_image(picture, max_pixels=_MAX_PIXELS)
 
+    left_out: list[tuple[Path, str]] = []
     for name, picture in pictures:
         try:
             stored = grey(picture)
         except MediaError as error:
+            left_out.append((picture, str(error).removeprefix(f"{picture}: ")))
             warnings.warn(f"left out: {error}", UserWarning, stacklevel=3)
             continue
         image = to_grey8(stored)
@@ -190,7 +194,9 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
         used.append((name, picture))
         bits.append(bits_of(stored) if stored.dtype == np.uint16 else 0)
     if not images:
-        raise UnreadableError(f"{folder}: none of its {len(pictures)} pictures can be read.")
+        raise UnreadableError(
+            f"{folder}: none of {counted(len(pictures), 'picture')} can be used, {_reasons(left_out)}"
+        )
     most = max(bits)
     for i, (_, picture) in enumerate(used):
         if 0 < bits[i] < most:  # a dark image of 12 bits fits into 10, but its white is that of the others
@@ -205,6 +211,15 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
 
 
 _OF_SYSTEMS = ("__MACOSX", "@eaDir")  # folders that archives and servers add, with pictures of their own
+
+
+def _reasons(left_out: list[tuple[Path, str]]) -> str:
+    """Return why pictures were left out, each reason once, with the first of the pictures and the number of others."""
+    of: dict[str, list[Path]] = {}
+    for picture, reason in left_out:
+        of.setdefault(reason, []).append(picture)
+    several = [f"{own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {reason}" for reason, own in of.items()]
+    return "; ".join(several[:MOST_REASONS]) + ("; ..." if len(several) > MOST_REASONS else "")
 
 
 def _sorted(folder: Path) -> list[Path]:

@@ -169,6 +169,29 @@ def strip() -> None:
         picture.save(IMAGES / f"{name}.webp", quality=80, method=6)
 
 
+def view() -> None:
+    """Draw two scribbles in napari, whose extra and a screen are needed."""
+    import napari
+    from qtpy.QtWidgets import QApplication
+
+    viewer = napari.Viewer()
+    viewer.add_image(read_image("sample:coffee"), rgb=True, metadata={"visionnmf": "sample:coffee"}, name="coffee")
+    panel = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    for work in (panel.grow, lambda: panel.draw.native.click()):
+        work()
+        while panel.busy:
+            QApplication.processEvents()
+    for label, (row, left, right) in enumerate([(120, 250, 360), (345, 60, 200)], 1):
+        with panel.markers.value.block_history():
+            for column in range(left, right):
+                panel.markers.value.paint((row, column), label)
+    while panel.busy:
+        QApplication.processEvents()
+    shot = viewer.screenshot(canvas_only=False, flash=False)[..., :3]
+    Image.fromarray(shot).save(IMAGES / "view.webp", quality=75, method=6)
+    viewer.close()
+
+
 PICTURES = {
     "readme": readme,
     "surveillance": surveillance,
@@ -177,6 +200,7 @@ PICTURES = {
     "imputed": imputed,
     "annotation": annotation,
     "strip": strip,
+    "view": view,
 }
 
 if __name__ == "__main__":

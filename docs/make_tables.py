@@ -17,7 +17,7 @@ from visionnmf.engine.solving import CODES, ELSEWHERE, SOLVERS
 
 FOLDER = Path(__file__).parent
 HELP_WIDTH = 100  # characters
-COMMON = ("--debug", "--force", "--json", "--quiet", "--scheduler", "--verbose", "-q", "-v")
+COMMON = ("--debug", "--force", "--json", "--quiet", "--report", "--scheduler", "--verbose", "-q", "-v")
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:

@@ -105,6 +105,27 @@ def incremental(H, A, B, x, h, S_old, iterations):
     return H, h
 
 
+def volume(X, H, *, updates, strength, decay, memory):
+    """INMF-VC: for each sample h with W fixed, then W, by the multiplicative rules of equations 41 and 42."""
+    n = len(H)
+    A, B = np.zeros((n, n)), np.zeros((n, n))
+    for t, x in enumerate(X, 1):
+        w = np.ones(n)
+        for _ in range(updates):
+            model = w @ H
+            w = np.array([w[k] * (H[k] @ x) / (H[k] @ model) for k in range(n)])
+        beta = min(memory / t, 1)
+        A, B = (1 - beta) * A + beta * np.outer(w, w), (1 - beta) * B + beta * np.outer(w, x)
+        G, below = strength * math.exp(-decay * t) * np.linalg.inv(H.T), A @ H
+        H = np.array(
+            [
+                [H[k, i] * (B[k, i] + max(-G[k, i], 0)) / (below[k, i] + max(G[k, i], 0)) for i in range(n)]
+                for k in range(n)
+            ]
+        )
+    return H
+
+
 def onmf_is(H, A, B, X, W, forget):
     """ONMF-IS, below equation 38, with forgetting: sums, then the root of their quotient."""
     A, B = forget * A, forget * B

@@ -1,16 +1,25 @@
 """Algorithms as loops, from the pages of the papers, with data as rows: codes `W` and components `H`, ``X ~ W H``."""
 
 import numpy as np
+from naive import minimise_1d
 from scipy.optimize import nnls
 
 # --- MahNMF (Guan, Tao, Luo & Shawe-Taylor 2012) ----------------------------------------------------------------------
 
 
-def smoothing_half(x, A, F, width, laplacian=None):
-    """Algorithm 2 for ``x ~ A' F`` (samples are columns), with the stop of equation 22; section 4.2 with a graph."""
+def clipped(F, step):
+    """The projection of section 3."""
+    return np.maximum(F, 0)
+
+
+def smoothing_half(x, A, F, width, laplacian=None, *, alpha=0.0, prox=clipped, steps=None):
+    """Algorithm 2 for ``x ~ A' F`` (samples are columns), with the stop of equation 22, or a number of steps.
+
+    With a graph (4.2), the elastic net of `alpha` (4.4), or the ``prox(F, step)`` of a box (4.1) or of groups (4.3).
+    """
     q = np.array([np.sqrt(sum(a * a for a in column)) for column in A.T])
     L = np.zeros((F.shape[1],) * 2) if laplacian is None else laplacian
-    curvature = sum(q) / width + np.linalg.norm(L, 2)
+    curvature = sum(q) / width + np.linalg.norm(L, 2) + alpha * np.linalg.norm(A @ A.T, 2)
     precision = min(0.1, F.shape[1] * sum(q) * width / 2)
 
     def smoothed(F):
@@ -18,15 +27,36 @@ def smoothing_half(x, A, F, width, laplacian=None):
         psi = np.where(tau < width, tau**2 / (2 * width), tau - width / 2)
         return (q[:, None] * psi).sum() + np.trace(F @ L @ F.T) / 2
 
-    gradients = np.zeros_like(F)
-    for k in range(1000):
-        gradient = A @ np.clip((A.T @ F - x) / (width * q[:, None]), -1, 1) + F @ L
+    gradients, weight = np.zeros_like(F), 0.0
+    for k in range(steps or 1000):
+        residual = A.T @ F - x
+        gradient = A @ (np.clip(residual / (width * q[:, None]), -1, 1) + alpha * residual) + F @ L
         gradients += (k + 1) / 2 * gradient
-        Y, Z = np.maximum(0, F - gradient / curvature), np.maximum(0, -gradients / curvature)
+        weight += (k + 1) / 2
+        Y, Z = prox(F - gradient / curvature, 1 / curvature), prox(-gradients / curvature, weight / curvature)
         before, F = F, 2 / (k + 3) * Z + (k + 1) / (k + 3) * Y
-        if abs(smoothed(before) - smoothed(F)) <= precision:
+        if steps is None and abs(smoothed(before) - smoothed(F)) <= precision:
             break
     return F
+
+
+def median_half(x, A, F, *, high=np.inf, laplacian=None, alpha=0.0, precision=None):
+    """One sweep of Algorithm 1 for ``x ~ A' F``, or sweeps until equation 8 holds; of several minimisers the nearest.
+
+    Theorem 3 with a graph, and the same with the elastic net of `alpha`, whose parabola has the two parts added.
+    """
+    F, L = F.copy(), np.zeros((F.shape[1],) * 2) if laplacian is None else laplacian
+    while True:
+        before = np.abs(A.T @ F - x).sum()
+        for k in range(len(F)):
+            for j in range(F.shape[1]):
+                z = x[:, j] - A.T @ F[:, j] + A[k] * F[k, j]
+                pull = L[j, j] * F[k, j] - L[j] @ F[k] + alpha * A[k] @ z  # slope of the parabola at 0, with its sign
+                b = (L[j, j] + alpha * A[k] @ A[k]) / 2
+                _, lowest, highest = minimise_1d(A[k], z, np.ones(len(z)), b=b, d=pull / (2 * b) if b else 0, high=high)
+                F[k, j] = min(max(F[k, j], lowest), highest)
+        if precision is None or abs(before - np.abs(A.T @ F - x).sum()) <= precision:
+            return F
 
 
 # --- NeNMF (Guan, Tao, Luo & Yuan 2012) -------------------------------------------------------------------------------
@@ -72,14 +102,16 @@ def pnls(x, A, F):
     return np.maximum(np.linalg.pinv(A.T) @ x, 0)
 
 
-def qn(x, A, F):
-    """Equation 26, with the relaxation 0.9 and a ridge that grows until the condition of the Hessian is below 1e7."""
+def qn(x, A, F, length=0.9, steps=1):
+    """Equation 26, or 28, with a ridge that grows until the condition of the Hessian is below 1e7."""
     hessian, ridge = A @ A.T, 1e-12
     unit = np.trace(hessian) / len(A)
     while np.linalg.cond(hessian + ridge * unit * np.eye(len(A))) > 1e7:
         ridge *= 10
-    gradient = hessian @ F - A @ x
-    return np.maximum(F - 0.9 * np.linalg.inv(hessian + ridge * unit * np.eye(len(A))) @ gradient, 0)
+    for _ in range(steps):
+        gradient = hessian @ F - A @ x
+        F = np.maximum(F - length * np.linalg.inv(hessian + ridge * unit * np.eye(len(A))) @ gradient, 0)
+    return F
 
 
 def gradient_projection(x, A, F, *, spectral, memory, steps):
@@ -158,10 +190,10 @@ def gcd(x, A, F, tolerance=1e-3):
 # --- sBCD (Li, Lebanon & Park 2012), with the divergences of its Table 2; beta as in scikit-learn ---------------------
 
 
-def sbcd(X, W, H, beta, alpha=0.0):
-    """One round of Algorithm 1; `alpha` is in the denominators, as section 3.3 prints it."""
+def sbcd(X, W, H, beta, alpha=0.0, weights="model"):
+    """One round of Algorithm 1; `alpha` is in the denominators, as section 3.3 prints it; AL-A and AL-B by weights."""
     W, H = W.copy(), H.copy()
-    B = (W @ H) ** (beta - 2)
+    B = {"model": W @ H, "data": X, "nothing": np.ones_like(X)}[weights] ** (beta - 2)
     E = X - W @ H
     for k in range(len(H)):
         A = E + np.outer(W[:, k], H[k])
@@ -185,6 +217,27 @@ def gradient_descent(X, W, H, beta, iterations):
                 lengths[side] = 0.01 * np.linalg.norm((W, H)[side]) / np.linalg.norm(gradient)
             new = np.maximum((W, H)[side] - lengths[side] * gradient, 0)
             W, H = (new, H) if side == 0 else (W, new)
+    return W, H
+
+
+# --- Lee & Seung (2000) -----------------------------------------------------------------------------------------------
+
+
+def gnmf(X, W, H, affinity):
+    """Equation 37 of NeNMF (Cai et al. 2011): the rule of Theorem 1 with a graph of the samples."""
+    degrees = affinity.sum(axis=0)[:, None]
+    W = W * (X @ H.T + affinity @ W) / (W @ H @ H.T + degrees * W)
+    return W, H * (W.T @ X) / (W.T @ W @ H)
+
+
+def lee_seung(X, W, H, divergence):
+    """The rules of Theorem 1, or of Theorem 2 for the `divergence`, W first."""
+    for side in (0, 1):
+        if divergence:
+            Q = X / (W @ H)
+            W, H = (W * (Q @ H.T) / H.sum(axis=1), H) if side == 0 else (W, H * (W.T @ Q) / W.sum(axis=0)[:, None])
+        else:
+            W, H = (W * (X @ H.T) / (W @ H @ H.T), H) if side == 0 else (W, H * (W.T @ X) / (W.T @ W @ H))
     return W, H
 
 

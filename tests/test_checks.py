@@ -35,7 +35,6 @@ from visionnmf._checks import (
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
-from visionnmf.apps.faces.occlusion import RobustResidual
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.multiview.view_model import Preparation
 from visionnmf.exceptions import ParameterError
@@ -162,7 +161,6 @@ FITS = {
     RPCA: (X,),
     GoDec: (X,),
     FaceRecognizer: (X, PEOPLE),
-    RobustResidual: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
     OnlineBackgroundModel: (np.zeros((3, 8, 8), np.uint8),),

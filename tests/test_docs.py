@@ -155,6 +155,31 @@ def test_the_library_example_of_the_readme_runs_and_keeps_its_promise():
     assert names["labels"].shape == (321, 481) and len(names["masks"]) == len(names["frames"])
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_the_code_of_the_tutorials_runs(page, tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(block, names)
+    matplotlib.pyplot.close("all") if "pyplot" in vars(matplotlib) else None
+    if page.stem == "faces":
+        assert names["model"].identify(names["faces"][3].reshape(1, -1))[0].person == 3
+    if page.stem == "logs":
+        assert names["scorer"].predict(names["new"]).tolist() == [1, -1]
+
+
+def test_the_scale_that_the_guide_gives_is_the_default():
+    from visionnmf.apps.segmentation.regions import load_border_model
+
+    text = (ROOT / "docs" / "segmentation.md").read_text()
+    scale = f"{load_border_model().scale:g}"
+    assert f"finer than the default, {scale}\n" in text and f"| `--scale S` | {scale} |" in text
+
+
 def test_links_in_the_documents_lead_somewhere():
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text()):

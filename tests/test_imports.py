@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
-HEAVY |= {"dask", "distributed", "torch"}
+HEAVY |= {"dask", "distributed", "torch", "jinja2", "napari", "magicgui", "qtpy"}
 
 
 def run(code: str) -> str:
@@ -23,7 +23,8 @@ def loaded_by(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["visionnmf", "visionnmf.apps", "visionnmf.datasets", "visionnmf.io", "visionnmf.apps.cli"]
+    "module",
+    ["visionnmf", *(f"visionnmf.{name}" for name in ("apps", "datasets", "io", "apps.cli", "apps.viewer"))],
 )
 def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
@@ -39,6 +40,7 @@ def test_importing_loads_no_heavy_library(module):
         "masquerade --help",
         "faces train --help",
         "features --help",
+        "view --help",
     ],
 )
 def test_help_loads_no_heavy_library(arguments):

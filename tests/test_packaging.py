@@ -85,7 +85,7 @@ def test_the_metadata_have_addresses_and_no_relative_link(monkeypatch):
     assert pictures and all(picture.startswith("https://raw.") for picture in pictures)
 
 
-@pytest.mark.parametrize("extra", ["plots", "heif", "test", "lint", "docs", "dev"])
+@pytest.mark.parametrize("extra", ["plots", "report", "heif", "napari", "test", "lint", "docs", "dev"])
 def test_setup_takes_each_extra_that_there_is(extra):
     assert extra in PROJECT["project"]["optional-dependencies"]
     (line,) = [line for line in (ROOT / "setup.sh").read_text().splitlines() if line.endswith(") ;;") and "|" in line]
@@ -100,5 +100,5 @@ def test_no_message_installs_a_release_before_there_is_one():
 def test_setup_refuses_other_extras_in_one_line():
     done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
     assert done.returncode == 1
-    there = "plots, heif, parquet, dask, gpu, test, lint, docs, dev"
+    there = "plots, report, heif, parquet, dask, napari, gpu, test, lint, docs, dev"
     assert done.stderr == f"setup.sh: no extra 'colours'; there are: {there}\n"

@@ -1,5 +1,6 @@
 """The page of the papers: every call, command and test on it is one that there is."""
 
+import csv
 import importlib
 import re
 from collections import Counter
@@ -43,6 +44,24 @@ def test_the_counts_are_those_of_the_rows():
     counts = ", ".join(f"{found[mark]} **{mark}**" for mark in "=~–")
     assert set(found) == set("=~–")
     assert f"{len(ROWS)} items: {counts}. So {found['='] + found['~']} work from the package." in " ".join(TEXT.split())
+
+
+def test_the_sentences_of_abstracts_are_counted_and_their_commands_exist():
+    verdicts = Counter()
+    from visionnmf.apps.reproduce.registry import find
+
+    for file in sorted((ROOT / "docs" / "claims").glob("*.csv")):
+        for row in csv.DictReader(file.read_text("utf-8").splitlines()):
+            assert all(row.values()), row
+            verdicts[re.match("holds|in part|does not|not measured", row["verdict"]).group()] += 1
+            for names in re.findall(r"`visionnmf reproduce ([\w./ -]+?)(?: --quick)?`", row["command or test"]):
+                assert find(names.split())
+            for path in re.findall(r"`(tests/[\w/]+\.py)`", row["command or test"]):
+                assert (ROOT / path).is_file(), path
+    text = " ".join((ROOT / "docs" / "claims.md").read_text("utf-8").split())
+    holds, part, fails, unknown = (verdicts[word] for word in ("holds", "in part", "does not", "not measured"))
+    counts = f"Of {verdicts.total()} sentences {holds} hold, {part} in part, {fails} do not, and {unknown} were not"
+    assert counts in text
 
 
 def test_every_row_has_a_call_and_a_test_or_a_reason():

@@ -304,6 +304,7 @@ EVERYTHING: list[object] = [
     visionnmf.engine.losses.Parameter,
     visionnmf.engine.losses.ProximalForm,
     visionnmf.engine.losses.SparseForm,
+    visionnmf.engine.penalties.Bounds,
     visionnmf.engine.penalties.Box,
     visionnmf.engine.penalties.Graph,
     visionnmf.engine.penalties.Groups,

@@ -49,7 +49,7 @@ def check_number(
             return number
     more, less = "> " if without_low else ">= ", "< " if without_high else "<= "
     if high == math.inf:
-        allowed = f"a finite number {more}{low:g}"
+        allowed = "a finite number" + f" {more}{low:g}" * (low > -math.inf)
     elif without_low or without_high:
         allowed = f"a number {more}{low:g} and {less}{high:g}"
     else:
@@ -141,6 +141,15 @@ def check_rows(X: Any, what: str = "samples", name: str = "X") -> None:
         )
 
 
+def moved_axes(shape: tuple[int, ...], name: str) -> str:
+    """Return how to put the axes of a picture in order, or nothing unless its channels come first or in the middle."""
+    if len(shape) != 3 or not {shape[0], shape[1]} & {1, 3, 4}:
+        return ""
+    if shape[0] in (1, 3, 4):
+        return f"; move the channels to the end by numpy.moveaxis({name}, 0, -1)"
+    return f"; move the first axis to the end by numpy.moveaxis({name}s, -1, 0)"
+
+
 def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
     """Raise ParameterError unless the arguments that choose frames are in their ranges; times are in seconds."""
     check_number(start, "start")
@@ -212,6 +221,13 @@ def check_matplotlib() -> None:
     """Raise ParameterError if matplotlib is not installed, which all plots need."""
     if find_spec("matplotlib") is None:
         raise ParameterError(f"matplotlib must be installed for plots; got none; {installed_by('plots')}")
+
+
+def check_result(result: Any, name: str, maker: str, *attributes: str) -> Any:
+    """Return the result of the function or method `maker`, which has these attributes, or raise ParameterError."""
+    if not all(hasattr(result, attribute) for attribute in attributes):
+        raise ParameterError(f"{name} must be what {maker} returns; got {type(result).__name__}; pass that")
+    return result
 
 
 def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

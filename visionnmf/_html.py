@@ -26,16 +26,22 @@ def table(rows: Mapping[str, Any]) -> str:
 
 def thumbnail(picture: NDArray[Any], title: str = "") -> str:
     """Return a grey or RGB picture of uint8 or uint16 as an image of at most 320 pixels, in the page itself."""
-    shrink = SIDE / max(picture.shape[:2])
+    picture = reduced(picture, SIDE)
+    stored = picture[..., ::-1] if picture.ndim == 3 else picture
+    content = base64.b64encode(cv2.imencode(".png", np.ascontiguousarray(stored))[1].tobytes()).decode()
+    name = escape(title, quote=True)
+    return f'<img alt="{name}" title="{name}" src="data:image/png;base64,{content}"/>'
+
+
+def reduced(picture: NDArray[Any], longest: int) -> NDArray[np.uint8]:
+    """Return a picture of uint8 or uint16 in 8 bits, whose longer side has at most so many pixels."""
+    shrink = longest / max(picture.shape[:2])
     if shrink < 1:
         size = [max(1, round(side * shrink)) for side in picture.shape[1::-1]]
         picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
     if picture.dtype == np.uint16:
         picture = in_eight_bits(picture) if picture.max(initial=0) > MOST_LABELS else stretched(picture)
-    stored = picture[..., ::-1] if picture.ndim == 3 else picture
-    content = base64.b64encode(cv2.imencode(".png", np.ascontiguousarray(stored))[1].tobytes()).decode()
-    name = escape(title, quote=True)
-    return f'<img alt="{name}" title="{name}" src="data:image/png;base64,{content}"/>'
+    return np.asarray(picture, np.uint8)
 
 
 def stretched(labels: NDArray[np.uint16]) -> NDArray[np.uint8]:

@@ -48,6 +48,15 @@ def without_password(text: object) -> str:
     return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#:@\s]*):[^/?#\s]*@", r"\1:***@", str(text))
 
 
+def counted(number: int, word: str, several: str = "") -> str:
+    """Return a number of things in words: ``1 image``, ``2 images``; `several` is a plural without an s.
+
+    >>> counted(1, "image"), counted(0, "image"), counted(2, "person", "people")
+    ('1 image', '0 images', '2 people')
+    """
+    return f"{number} {word if number == 1 else several or word + 's'}"
+
+
 def one_line(error: BaseException) -> str:
     """Return what an error says, on one line and without a full stop; its class name if it says nothing."""
     return (" ".join(str(error)[:LONGEST_ERROR].split()) or type(error).__name__).removesuffix(".")

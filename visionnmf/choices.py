@@ -3,6 +3,7 @@
 AUTO = "auto"
 AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+STOPS = ("auto", "decrease", "projected-gradient", "clusters")
 ONLINE_STARTS = ("batch", *STARTS)
 
 # visionnmf segment
@@ -59,7 +60,7 @@ VIEW_SCALES = ("energy", "none")
 # visionnmf faces
 FACE_SETS = ("orl", "yale", "yaleb")  # that are fetched
 FACE_SHADOW_COMPONENTS = 3  # dimensions of images of a matt, convex object without shadows (Shashua 1997)
-FACE_RULES = ("auto", "residual", "occluded")
+FACE_RULES = ("auto", "residual")
 FACE_RULE_DEFAULT = "auto"
 FACE_MISSING = ("none", "saturated", "blocks")
 FACE_MISSING_DEFAULT = "blocks"  # where there are no names to choose by

@@ -29,11 +29,13 @@ from visionnmf._checks import (
     shown,
 )
 from visionnmf._progress import Progress
+from visionnmf.engine.blocks import blocks
 from visionnmf.exceptions import ParameterError
 
 from .image_codes import PLAIN, Block, Coding, check_coder, coded, fit_blocks
 from .neighbours import (
     METRICS,
+    QUERIES,
     TRANSFERS,
     Distance,
     distances_of,
@@ -62,7 +64,7 @@ WEIGHTED_NEIGHBOURS = 300
 MIN_LEARNING, MAX_LEARNING = 500, 5000  # training images whose words the weights and sigmoids are learnt from
 LANDMARKS = 5000  # training images that vote in the regression
 MAX_WORK = 50_000_000_000  # differences of codes in one search for neighbours, some ten seconds
-SCALING = 100  # training images whose distances to all others give the largest distance
+SCALING = 100  # training images whose distances to all others give the largest distance; with `metrics` all do
 MAX_VOTE = 1e6  # of a file: ten times the root of the number of landmarks of any real file; means are shares
 MAX_CODE = 1e30  # of a file, so that sums over columns are finite
 ROUNDS = 2  # neighbours are found by equal weights, and then by the weights that were learnt
@@ -106,7 +108,7 @@ class ImageAnnotator(BaseEstimator):
     metrics : str, mapping of str to str or None, default=None
         Only with "jec" and "jec-greedy": the distance of each view as the authors of JEC have it. One of "manhattan",
         "euclidean", "chi-squared" and "kullback-leibler", or a mapping from the names of views to these; views that it
-        does not name have "manhattan". Distances are divided by the largest of 100 training images to all others.
+        does not name have "manhattan". Distances are divided by the largest of all pairs of training images.
         Features and codes are then not divided by their standard deviations, and `hellinger` has no effect. With None
         they are divided, and compared by their Manhattan distances.
     n_components : int or sequence of int, default=(50, 100, 200)
@@ -145,6 +147,9 @@ class ImageAnnotator(BaseEstimator):
         Only with "weighted".
     regression_ : Regression or None
         Only with "weighted".
+    left_out_recall_ : ndarray [shape=(n_some, 2)]
+        Of some training images, at most 500: the shares of their words that are among as many which other images give
+        them, and among as many of the most frequent words. A model that was read from a file has none.
     n_features_in_ : int
         Number of features.
 
@@ -162,6 +167,7 @@ class ImageAnnotator(BaseEstimator):
     """
 
     columns_: Array
+    left_out_recall_: Array
     saved_attributes = (
         *("words_", "Y_", "views_", "blocks_", "index_", "columns_", "weights_", "sigmoids_", "regression_"),
         "n_features_in_",
@@ -315,7 +321,14 @@ class ImageAnnotator(BaseEstimator):
         self.sigmoids_: Sigmoids | None = None
         self.regression_: Regression | None = None
         if weighted:
-            self._learn_words(codes, rng, step)
+            rows, scores = self._learn_words(codes, rng, step)
+        else:
+            rows = rng.permutation(len(codes))[:MIN_LEARNING]
+            others = self._other_neighbours(codes, rows, self._distance_of)
+            scores = np.zeros((len(rows), self.Y_.shape[1]))  # of a single image
+            if others.size:
+                scores = TRANSFERS[self.method](others, self.Y_.toarray() > 0, self.n_words)
+        self.left_out_recall_ = self._recall(rows[:MIN_LEARNING], scores[:MIN_LEARNING])
         # A weighted sum of Manhattan distances is one Manhattan distance of codes times the weights.
         factors = self._per_column(self.weights_)
         codes *= factors
@@ -362,28 +375,41 @@ class ImageAnnotator(BaseEstimator):
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
         self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
+        # The distances are those from SCALING images to all, because all pairs take quadratic time; JEC has all.
+        rows = some if self.metrics is None else np.arange(len(codes))
         for block in self.blocks_:
             part = codes[:, block.columns] * self.columns_[block.columns]
-            # The largest distance is that from SCALING images to all, because all pairs would take quadratic time.
-            self.columns_[block.columns] /= max(float(METRICS[self._metric(block)](part, part[some]).max()), 1e-9)
+            distance_of = METRICS[self._metric(block)]
+            largest = max(float(distance_of(part, part[rows[slice(*few)]]).max()) for few in blocks(len(rows), QUERIES))
+            self.columns_[block.columns] /= max(largest, 1e-9)
 
     def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
         """Repeat a value of each block (n_blocks,) for all of its columns, (n_columns,)."""
         sizes = [block.columns.stop - block.columns.start for block in self.blocks_]
         return np.repeat(of_blocks, sizes).astype(np.float32)
 
-    def _other_neighbours(self, codes: Array, rows: Array) -> NDArray[np.intp]:
+    def _recall(self, rows: Array, scores: Array) -> Array:
+        """Return `left_out_recall_` of the training rows `rows` with the scores (n_rows, n_words) by other images."""
+        truth, found = self.Y_[rows].toarray(), []
+        often = np.tile(np.asarray(self.Y_.sum(axis=0)).ravel(), (len(rows), 1))
+        own = truth.sum(axis=1, keepdims=True)
+        for by in (scores, often):
+            hits = np.take_along_axis(truth, best_words(by, truth.shape[1]), axis=1)
+            found.append((hits * (np.arange(truth.shape[1]) < own)).sum(axis=1) / np.maximum(own.ravel(), 1))
+        return np.stack(found, axis=1)
+
+    def _other_neighbours(self, codes: Array, rows: Array, distance_of: Distance | None = None) -> NDArray[np.intp]:
         """Return the neighbours (n_rows, k) of the training rows `rows`, without the rows themselves."""
         # a row is its own nearest neighbour, so one more is sought
         index = codes * self._per_column(self.weights_)
-        which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)))
+        which, _ = nearest(index, index[rows], min(self.n_neighbors_ + 1, len(codes)), distance_of)
         others = which != rows[:, None]
         # Where copies of a row have taken its place, the last is dropped instead, so that all rows keep k neighbours.
         others[others.all(axis=1), -1] = False
         return which[others].reshape(len(rows), which.shape[1] - 1)
 
-    def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
-        """Learn weights of distances, kernel regression and sigmoids from scores that training rows get from others."""
+    def _learn_words(self, codes: Array, rng: np.random.Generator, step: Progress) -> tuple[Array, Array]:
+        """Learn weights, regression and sigmoids from scores that rows get from others; return rows and scores."""
         n_images = len(codes)
         # Each row is compared with all training images, so that large data sets learn from fewer rows.
         count = min(MAX_LEARNING, max(MIN_LEARNING, MAX_WORK // codes.size), n_images)
@@ -406,8 +432,10 @@ class ImageAnnotator(BaseEstimator):
         frequency = (np.asarray(self.Y_.sum(axis=0)).ravel() + 0.5) / (n_images + 1)
         truth = self.Y_[rows].toarray() > 0
         # Roots of the shares spread the many small ones, between which the sigmoids have to tell.
-        self.sigmoids_ = fit_sigmoids([np.sqrt(shares), left_out[:count]], truth, frequency)
+        terms = [np.sqrt(shares), left_out[:count]]
+        self.sigmoids_ = fit_sigmoids(terms, truth, frequency)
         step("learning words", ROUNDS + 1, ROUNDS + 1)
+        return rows, self.sigmoids_.logits(terms)
 
     def _check_metrics(self) -> None:
         """Raise ParameterError for metrics that there are not, or that do not go with the other parameters."""
@@ -498,7 +526,8 @@ def _features(X: ArrayLike) -> Array:
     """Return `X` as a float32 matrix, or raise ParameterError if it is empty, not finite or negative."""
     array = check_numbers(X, "X", np.float32)
     if array.ndim != 2 or 0 in array.shape:
-        raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}")
+        cure = "; FeatureExtraction().fit_transform makes features of images" if array.ndim > 2 else ""
+        raise ParameterError(f"X must have shape (n_images, n_features), and not be empty; got {array.shape}{cure}")
     if not np.isfinite(array).all() or (array < 0).any():
         raise ParameterError("X must hold finite numbers >= 0; got others")
     return array
@@ -518,7 +547,18 @@ def _checked_views(views: Mapping[str, slice] | None, n_features: int) -> dict[s
 
 def _labels(Y: Any, n_images: int) -> Any:
     """Return `Y` (n_images, n_words) as a sparse float32 matrix of ones, or raise ParameterError."""
-    array = sp.csr_array(Y if sp.issparse(Y) else np.asarray(Y)).astype(np.float32)
+    given = Y
+    if not sp.issparse(Y):
+        try:
+            Y = np.asarray(Y, np.float32)
+        except (TypeError, ValueError):
+            Y = None
+        if Y is None or Y.ndim != 2:
+            raise ParameterError(
+                f"Y must be a matrix of 0 and 1, (n_images, n_words); got {shown(given)}; "
+                "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of words"
+            )
+    array = sp.csr_array(Y).astype(np.float32)
     if array.shape[0] != n_images or not array.shape[1]:
         raise ParameterError(f"Y must have a row for each image, {n_images}, and a column a word; got {array.shape}")
     array.eliminate_zeros()

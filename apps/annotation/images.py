@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, read_table
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.features import Extractor, FeatureExtraction, make_extractor
 from visionnmf.io import clean_words, expand_images
-from visionnmf.io.inputs import read_text
+from visionnmf.io.inputs import names_of, read_text
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import text_of_cell
 
@@ -111,11 +112,6 @@ def usual_extractors() -> list[Extractor]:
 def files_of(source: Sources) -> list[str]:
     """Return the files that :func:`describe` reads; raises MediaError if there are none."""
     return names_of(source) if is_table(source) else expand_images(names_of(source))
-
-
-def names_of(source: Sources) -> list[str]:
-    """Return one or several sources as a list."""
-    return [str(source)] if isinstance(source, str | Path) else [str(item) for item in source]
 
 
 def is_table(source: Sources) -> bool:
@@ -216,7 +212,7 @@ def _find_words(
         raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")
     without = sum(not words for words in of_images)
     if without:
-        notes.append(f"{without} of {len(images)} images have no words and are left out")
+        notes.append(f"without words, and left out: {without} of {counted(len(images), 'image')}")
     return found
 
 
@@ -294,7 +290,7 @@ def _keywords(images: Sequence[str], notes: list[str], skipped: list[str]) -> li
             of_images.append(found.words)
             own += len(found.own)
     if own:
-        notes.append(f"{own} sidecars that visionnmf wrote are left out: their words may be a model's guesses")
+        notes.append(f"{counted(own, 'sidecar')} of visionnmf left out: the words may be a model's guesses")
     return of_images
 
 
@@ -316,5 +312,5 @@ def _matched(
     if len(used) < len(table):
         absent = next(name for name in table if name not in used)
         count = f"{len(table) - len(used)} of {len(table)}"
-        notes.append(f"{count} names in the table are not images here, such as {absent}")
+        notes.append(f"names in the table that are not images here: {count}, such as {absent}")
     return found

@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from visionnmf._checks import check_result
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
+from visionnmf.io.inputs import names_of
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .images import Sources, describe, files_of, names_of
+from .images import Sources, describe, files_of
 from .settings import WordOutputs
 from .store import AnnotationModel
 
@@ -84,6 +87,7 @@ def annotate(
     >>> annotate(load("words.npz"), ["photos/0.png"], outputs=WordOutputs(top=1)).images[0].words[0].word
     'sea'
     """
+    check_result(model, "model", "train or load", "extraction", "annotator")
     files = files_of(images)
     if outputs.table is not None:
         check_outputs([outputs.table], force, inputs=[*files, *model.source])
@@ -97,7 +101,7 @@ def annotate(
         check_outputs([path for path in map(sidecar_of, left) if not _is_foreign(path)], force)
         if len(left) < len(files):
             existing = len(files) - len(left)
-            notes = [f"{existing} of {len(files)} images skipped, because their sidecars exist; {PASS_FORCE}"]
+            notes = [f"skipped, because sidecars exist: {existing} of {counted(len(files), 'image')}; {PASS_FORCE}"]
         if not left:
             return Report(figures={"images": []}, inputs=names_of(images), notes=notes)
         files = left
@@ -110,6 +114,8 @@ def annotate(
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)
+    if given and not any(words for _, words in given):
+        notes.append(f"no image has a word that reaches least={outputs.least:g}")
     lines = []
     for image, words in given:
         lines.append(f"{image}: {', '.join(word.word for word in words) or 'no word'}")

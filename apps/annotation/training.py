@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import stdtrit
 from sklearn.base import clone
 
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
+from visionnmf.io.inputs import names_of
 
 from .annotator import ImageAnnotator
-from .images import ImagesWithWords, Sources, files_of, images_with_words, names_of, usual_extractors
+from .images import ImagesWithWords, Sources, files_of, images_with_words, usual_extractors
 from .store import AnnotationModel, save
 
+RISK = 0.05  # of calling words better than the most frequent ones that are not
 FEW = 5  # images of a word, below which little can be learnt
 
 
@@ -91,16 +95,31 @@ def train(
     return Report(
         figures=figures,
         lines=[
-            f"{figures['images']} images, {figures['words']} words, {figures['words_an_image']:.2g} words per image; "
-            f"{len(figures['rare_words'])} words with fewer than {FEW} images; {figures['seconds']:.1f} s",
+            f"{counted(figures['images'], 'image')}, {counted(figures['words'], 'word')}, "
+            f"{figures['words_an_image']:.2g} per image; "
+            f"{counted(len(figures['rare_words']), 'word')} with fewer than {FEW} images; {figures['seconds']:.1f} s",
             f"weights of the distances ({figures['method']}): {weights}",
         ],
         model=trained,
         inputs=names_of(source),
         outputs=[str(model)],
         skipped=found.skipped,
-        notes=found.notes,
+        notes=[*found.notes, *no_better(annotator)],
     )
+
+
+def no_better(known: ImageAnnotator) -> list[str]:
+    """Return a sentence unless words of left-out images are better than the most frequent, by a one-sided t test."""
+    ours, often = known.left_out_recall_.T
+    gain, n = ours - often, len(ours)
+    error = gain.std(ddof=1) / np.sqrt(n) if n > 1 else np.inf
+    if gain.mean() > stdtrit(max(n - 1, 1), 1 - RISK) * error:
+        return []
+    return [
+        f"these images do not show that the words are better than the most frequent ones: {counted(n, 'image')} that "
+        f"were left out get {ours.mean():.0%} of their own words, and {often.mean():.0%} by frequency alone; train on "
+        "more images"
+    ]
 
 
 def _figures(known: ImageAnnotator, seconds: float) -> dict[str, Any]:
@@ -130,6 +149,6 @@ def _without_copies(found: ImagesWithWords) -> ImagesWithWords:
     Y = sp.csr_array(groups @ found.Y)
     Y.data[:] = 1
     _, kept = np.unique(of, return_index=True)  # the first image of each group of copies
-    note = f"{len(of) - len(first)} images are copies of others; their words were merged"
+    note = f"copies of other images: {len(of) - len(first)}; their words were merged"
     files = [found.files[i] for i in kept]
     return replace(found, X=found.X[kept], files=files, Y=Y, notes=[*found.notes, note])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
 MOST_BOXES = 1000  # of a frame
 THUMBNAIL_WIDTH = 160
+SURROUNDINGS = 4  # times the width or height of the boxes is shown
+LEAST_PART = 0.25  # of a thumbnail's pixels along a side, because more enlarged ones only show squares
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
 EVENT_COLUMNS = (
@@ -204,13 +207,24 @@ def _around(boxes: list[Box]) -> Box:
 
 
 def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
-    """Return a frame, reduced to a width of 160 pixels if it is wider, with its boxes drawn."""
+    """Return a frame, or what is around small boxes, at most 160 pixels wide, with its boxes drawn.
+
+    All thumbnails of a video have one size. A box, or the one that holds all boxes, fills a quarter of a side or more.
+    """
     height, width = frame.shape[:2]
-    scale = min(1.0, THUMBNAIL_WIDTH / width)
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    small = cv2.resize(frame, size, interpolation=cv2.INTER_AREA)
+    shrink = min(1.0, THUMBNAIL_WIDTH / width)
+    size = max(1, round(width * shrink)), max(1, round(height * shrink))
+    left, top, wide, high = _around(boxes)
+    part = min(1.0, max(SURROUNDINGS * wide / width, SURROUNDINGS * high / height, LEAST_PART * shrink))  # of the frame
+    shown = max(1, round(part * width)), max(1, round(part * height))
+    left = min(max(0, left + (wide - shown[0]) // 2), width - shown[0])
+    top = min(max(0, top + (high - shown[1]) // 2), height - shown[1])
+    window = frame[top : top + shown[1], left : left + shown[0]]
+    scale = size[0] / shown[0]
+    small = cv2.resize(window, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
     for x, y, w, h in boxes:
-        corners = [(round(a * scale), round(b * scale)) for a, b in ((x, y), (x + w - 1, y + h - 1))]
+        ends = ((x - left, y - top), (x - left + w - 1, y - top + h - 1))
+        corners = [(round(a * scale), round(b * scale)) for a, b in ends]
         cv2.rectangle(small, corners[0], corners[1], (255, 64, 64), 1)
     return np.asarray(small, np.uint8)
 
@@ -271,6 +285,13 @@ class EventTable:
                 row |= {"clip": part.name, "clip_start": round(start, 6)}
             return parts, []
         return [], [problem]
+
+    def clear(self, written: list[Path]) -> None:
+        """Remove the thumbnails and clips of an earlier run that this one has not `written` again."""
+        for path in self._stem.parent.glob(f"{glob.escape(self._stem.name)}_event_*"):
+            number = path.stem.removeprefix(f"{self._stem.name}_event_")
+            if path.suffix in (".png", *CUT_FORMATS) and re.fullmatch("[0-9]{3,}", number) and path not in written:
+                path.unlink(missing_ok=True)
 
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""

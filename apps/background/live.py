@@ -21,11 +21,11 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
-from .frame_arrays import Separated, check_model_size, within
+from .frame_arrays import Separated, check_model_size
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
 from .pipeline import Job
-from .reports import live_lines
+from .reports import little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
@@ -136,13 +136,9 @@ def follow_source(
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
         written, _ = writer.finish()
-    notes, clip, seconds = run.clip.notes, run.clip, time.perf_counter() - began
-    if run.frames:
-        run.save()
-        notes = notes + ["the sound is not in the results"] * (clip.has_sound and outputs.overlay)
-    else:
-        done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"
-        notes = [f"already finished, {done}"]
+    writer.clear(written)
+    clip, seconds = run.clip, time.perf_counter() - began
+    share = run.foreground_pixels / max(1, run.frames * run.clip.width * run.clip.height)
     figures = {
         "width": clip.width,
         "height": clip.height,
@@ -150,11 +146,18 @@ def follow_source(
         "first_frame": run.first,
         "seconds": seconds,
         "frames_per_second": run.frames / seconds,
-        "foreground_share": run.foreground_pixels / max(1, run.frames * clip.width * clip.height),
+        "foreground_share": share,
         "damaged": clip.damaged,
         "reconnections": clip.reconnections,
         "events": writer.events,
     }
+    if run.frames:
+        run.save()
+        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, events)]
+        notes += [*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)]
+    else:
+        done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"
+        notes = [f"already finished, {done}"]
     return Report(
         figures=figures,
         lines=live_lines(without_password(source), figures),
@@ -178,7 +181,7 @@ class _Run:
         self.clip = open_clip(job.source, job.video, callbacks.until)
         self._model = _online_model(job, live, self.clip)
         self.first = getattr(self._model, "n_frames_seen_", 0)
-        self._region = job.read_region(self.clip)
+        self.region = job.read_region(self.clip)
         self.files = ResultFiles(job.source, job.out, job.outputs, first_frame=self.first)
         self.files.check()
         output_folder(job.out)
@@ -195,7 +198,7 @@ class _Run:
         try:
             with closing(self._model.follow(self._wanted())) as parts:
                 for whole in parts:
-                    part = within(whole, self._region)
+                    part = self.region.within(whole)
                     self.frames += 1
                     self.foreground_pixels += cv2.countNonZero(part.mask)
                     self._tell(writer.write(part))

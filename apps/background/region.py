@@ -15,7 +15,7 @@ import numpy as np
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import read_image, to_grey8
 
-from .frame_arrays import FrameArray
+from .frame_arrays import FrameArray, Region
 from .settings import RegionSettings
 
 __all__ = ["read_region"]
@@ -24,23 +24,23 @@ WHITE, HALF = 255, 127
 FORMS = "x,y,width,height, three or more corners x,y x,y x,y, or a picture"
 
 
-def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> FrameArray:
-    """Return a mask (height, width) of `shape` that is 255 where foreground counts; `scale` is relative to the video.
+def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> Region:
+    """Return the region for frames of `shape`, `scale` times as large as the video's.
 
     Raises ParameterError for a text that is not a region, or one outside the video, and an error for a picture of
     another size or that cannot be read.
     """
-    inside = np.full(shape, 0 if region.roi else WHITE, np.uint8)
+    inside, notes = np.full(shape, 0 if region.roi else WHITE, np.uint8), list[str]()
     for text in region.roi:
-        inside |= _drawn(text, shape, scale)
+        inside |= _drawn("roi", text, shape, scale, notes)
     for text in region.ignore:
-        inside &= ~_drawn(text, shape, scale)
+        inside &= ~_drawn("ignore", text, shape, scale, notes)
     if not inside.any():
         raise ParameterError("roi and ignore must leave a part of the picture; got nothing left")
-    return inside
+    return Region(inside, notes)
 
 
-def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
+def _drawn(name: str, region: str, shape: tuple[int, int], scale: float, notes: list[str]) -> FrameArray:
     """Return a region, a box, polygon or picture, as a mask of `shape`, `scale` times the video: 255 inside."""
     # Numbers are pixels of the video. Text that is not numbers is the name of a picture.
     points = [corner.split(",") for corner in region.split()]
@@ -48,7 +48,7 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         numbers = [[float(number) for number in corner] for corner in points]
     except ValueError:
         if not os.path.lexists(region):
-            raise ParameterError(f"a region must be {FORMS}; got {region!r}, and there is no such file") from None
+            raise ParameterError(f"{name} must be {FORMS}; got {region!r}, and there is no such file") from None
         return _picture(region, shape, scale)
     if len(numbers) == 1 and len(numbers[0]) == 4:
         x, y, width, height = numbers[0]
@@ -60,12 +60,17 @@ def _drawn(region: str, shape: tuple[int, int], scale: float) -> FrameArray:
         corners = [(corner[0], corner[-1]) for corner in numbers]
     # larger numbers than a million are surely mistakes, and might not fit into the whole numbers of OpenCV
     if not usable or not np.isfinite(corners).all() or np.abs(corners).max() > 1e6:
-        raise ParameterError(f"a region must be {FORMS}; got {region!r}")
+        raise ParameterError(f"{name} must be {FORMS}; got {region!r}")
     mask = np.zeros(shape, np.uint8)
     cv2.fillPoly(mask, [np.round(np.array(corners) * scale).astype(np.int32)], (WHITE,))
+    width, height = (side / scale for side in reversed(shape))
+    size = f"the picture, which has {width:.0f} x {height:.0f} pixels"
     if not mask.any():
-        size = " x ".join(f"{side / scale:.0f}" for side in reversed(shape))
-        raise ParameterError(f"a region must lie in the picture, which has {size} pixels; got {region!r}")
+        raise ParameterError(f"{name} must lie in {size}; got {region!r}")
+    left, right, top, bottom = (end for axis in zip(*corners, strict=True) for end in (min(axis), max(axis)))
+    last = len(numbers) == 1  # the last pixel of a box belongs to it; the corner of a polygon may be W,H
+    if left < 0 or top < 0 or right > width - last or bottom > height - last:
+        notes.append(f"{name}={region!r} does not lie wholly in {size}; the part inside counts")
     return mask
 
 

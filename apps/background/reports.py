@@ -7,11 +7,15 @@ from typing import Any
 
 import cv2
 
-from .frame_arrays import FrameArray, Separated
+from visionnmf._text import counted
 
-__all__ = ["MaskCounts", "MaskStatistics", "batch_lines", "event_sentence", "live_lines", "time_code"]
+from .frame_arrays import FrameArray, Separated
+from .settings import EventSettings
+
+__all__ = ["MaskCounts", "MaskStatistics", "batch_lines", "event_sentence", "little_notes", "live_lines"]
 
 SHOWN_EVENTS = 20
+SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,16 @@ class MaskStatistics:
 
 def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
     """Return the figures of :func:`.process_video` in words."""
-    frames = "frame" if figures["frames"] == 1 else "frames"
     lines = [
-        f"{source}: {figures['frames']} {frames} of {figures['width']}x{figures['height']} in "
+        f"{source}: {counted(figures['frames'], 'frame')} of {figures['width']}x{figures['height']} in "
         f"{figures['seconds']['total']:.1f} s ({figures['frames_per_second']:.0f} frames/s)"
     ]
     if figures["truncated"]:
         lines.append(f"  cut off: {figures['problem']}")
     rank, most = figures["n_components"], figures["most_components"]
     if most is not None and most > 1:
-        needed = f"needs {rank} components" if rank != 1 else "needs one factor a frame"
-        lines.append(f"  illumination: {needed} (rank {rank} of at most {most})")
+        changes = "differently at different places" if rank != 1 else "everywhere alike, if at all"
+        lines.append(f"  illumination: changes {changes} ({rank} of at most {most} components)")
     ours, baseline = figures["masks"], figures["temporal_median"]
     empty = ours.foreground_share == baseline.foreground_share == 0
     agreement = "neither finds anything" if empty else f"agreement (F) {figures['agreement']:.3f}"
@@ -62,10 +65,29 @@ def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
     resumed = f", from frame {figures['first_frame']} on" if figures["first_frame"] else ""
     size, speed = f"{figures['width']}x{figures['height']}", f"{figures['frames_per_second']:.0f} frames/s"
     return [
-        f"{source}: {figures['frames']} frames of {size} in {figures['seconds']:.1f} s ({speed}){resumed}",
+        f"{source}: {counted(figures['frames'], 'frame')} of {size} in {figures['seconds']:.1f} s ({speed}){resumed}",
         f"  foreground: {figures['foreground_share']:.2%} of all pixels",
         *_event_lines(figures["events"]),
     ]
+
+
+def little_notes(figures: dict[str, Any], share: float, threshold: float | None, events: EventSettings) -> list[str]:
+    """Return sentences where the result is empty or rests on little; `share` is that of foreground."""
+    notes = []
+    if max(figures["width"], figures["height"]) < SMALLEST:
+        notes.append(
+            f"frames of {figures['width']}x{figures['height']} pixels hold little; masks were compared with true ones "
+            f"from {SMALLEST} pixels on, for the longer side"
+        )
+    if share == 0 and figures["frames"] > 1:
+        cause = "" if threshold is None else f" with threshold={threshold:g}, which is 3 by default"
+        notes.append(f"no frame has any foreground{cause}")
+    elif figures["events"] == []:
+        notes.append(
+            f"no event: nothing that covers min_area={events.min_area:g} of the picture moves for "
+            f"min_length={events.min_length:g} seconds"
+        )
+    return notes
 
 
 def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:

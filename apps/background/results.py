@@ -270,6 +270,11 @@ class ResultWriter:
         """End the events that go on; return their rows."""
         return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
 
+    def clear(self, written: list[Path]) -> None:
+        """Remove what an earlier run has left of other events than this one has `written`."""
+        if self.events is not None and self._outputs.force:
+            self._event_table.clear(written)
+
     def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -25,8 +26,8 @@ from visionnmf.apps import on_cluster
 from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
-from .options import Debug, Json, PlainUsage, Quiet, Scheduler, Verbose
-from .records import name_flags, with_typer_options
+from .options import Debug, Json, Page, PlainUsage, Quiet, Scheduler, Verbose, given, typed
+from .records import flag_of, name_flags, remember_flags, with_typer_options
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -51,9 +52,11 @@ COMMANDS = {
     "features": _Entry("features", "Write a table of image features.", "visionnmf.io.images"),
     "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
+    "view": _Entry("view", "Open files in napari, with widgets.", "visionnmf.io.images"),
     "doctor": _Entry("doctor", "Report versions, codecs, threads and extras of this installation."),
 }
 
+NOT_SETTINGS = ("force", "skip_existing", "jobs", "json_", "debug")  # options that change no result
 HELP = ("help", "Show the help of a command: visionnmf help segment.")
 
 
@@ -157,16 +160,19 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     printing = {"json_": Json, "debug": Debug, "quiet": Quiet, "verbose": Verbose}
     printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
     added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
+    added.append(_keyword("report", Page, default=None))
     if "jobs" in signature.parameters:  # the command can share its work
         added = [_keyword("scheduler", Scheduler, default=None), *added]
     signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
+    remember_flags(signature)
 
     @functools.wraps(function)
-    def command(*, scheduler: str | None = None, **arguments: Any) -> None:
+    def command(*, report: Path | None, scheduler: str | None = None, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
         # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
-        set_verbosity(Verbosity(**{name: arguments.pop(name) for name in printing}))
+        printed = {name: arguments.pop(name) for name in printing}
+        set_verbosity(Verbosity(**printed, page=None if report is None else _page(report, arguments)))
         if reader and decodes_apart():  # the child imports it while this process imports the application
             start_child(reader)
         if scheduler is None:
@@ -180,6 +186,22 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     command.__signature__ = signature  # type: ignore[attr-defined]
     command.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return command
+
+
+def _page(file: Path, arguments: dict[str, Any]) -> Callable[[], Any]:
+    """Return what opens the page about the run of a command with these arguments."""
+    # as a file that joins the results of several inputs, it is written again for a part of them
+    force = arguments["force"] or arguments.get("skip_existing", False) if "force" in arguments else None
+    names = [name for name in sorted(given) if name in arguments and flag_of(name).startswith("--")]
+    settings = {name: arguments[name] for name in names if name not in NOT_SETTINGS}
+
+    def opened() -> Any:
+        """Open it; its module is imported for nothing else."""
+        from visionnmf.apps.pages import open_page
+
+        return open_page(file, list(typed), settings, force=force)
+
+    return opened
 
 
 def _keyword(name: str, annotation: Any, *, default: Any) -> inspect.Parameter:

@@ -12,7 +12,7 @@ from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 from visionnmf.apps.settings import Option, comma_separated
 
 from .input_paths import check_exists
-from .options import Force
+from .options import Force, given
 from .records import excludes, needs, with_records
 from .run import running
 
@@ -97,7 +97,7 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
     needs("verbatim", "--csv", outputs.table)
-    needs("force", "--csv or --sidecars", outputs.table or outputs.sidecars)
+    needs("force", "--csv, --sidecars or --report", outputs.table or outputs.sidecars or "report" in given)
     with running() as run:
         check_exists(model)
         check_exists(*images)

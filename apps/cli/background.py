@@ -72,6 +72,7 @@ def command(
     \b
     Examples:
       visionnmf background video.mp4
+      visionnmf background video.mp4 --events objects --report video.html
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
       visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
       visionnmf background video.mp4 --events objects --min-area 0.002 --frame-table csv

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 
@@ -26,12 +27,16 @@ RECENT = 1 / 3  # share of the time, up to now, whose steps the remaining time i
 
 @dataclass(frozen=True)
 class Verbosity:
-    """What this process prints: only failures (`quiet`), each step, JSON in place of text, tracebacks (`debug`)."""
+    """What this process prints: only failures (`quiet`), each step, JSON in place of text, tracebacks (`debug`).
+
+    `page` opens the page about the run, where one is wanted.
+    """
 
     quiet: bool = False
     verbose: bool = False
     json_: bool = False
     debug: bool = False
+    page: Callable[[], Any] | None = None
 
 
 _verbosity = Verbosity()

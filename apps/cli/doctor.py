@@ -15,7 +15,7 @@ from .versions import TRIED, installed, untried
 
 READ = ("h264", "hevc", "vp9", "av1", "mpeg4", "mpeg2video", "mjpeg", "ffv1")  # what videos are usually coded with
 WRITTEN = ("libx264", "libvpx-vp9", "ffv1")  # encoders of `background`
-USERS = ("plots", "heif", "parquet", "dask", "gpu")  # extras; the others are for developing
+USERS = ("plots", "report", "heif", "parquet", "dask", "gpu", "napari")  # extras; the others are for developing
 
 Finding = tuple[Any, str]  # for programs, and in words
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.evaluate.settings import (
     Comparison,
     DetectorConditions,
@@ -25,8 +26,8 @@ from .annotation import Labels as Words, Model
 from .console import is_quiet, say
 from .input_paths import check_exists, expanded
 from .multiview import Key, Sources
-from .options import one_of
-from .records import with_records
+from .options import given, one_of
+from .records import needs, with_records
 from .run import Run, running
 
 if TYPE_CHECKING:
@@ -50,13 +51,18 @@ def _evaluate() -> None:
     """
 
 
+def _check_force(comparison: Comparison) -> None:
+    """Refuse --force where there is nothing to replace."""
+    needs("force", "--out or --report", comparison.out or "report" in given)
+
+
 def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], Study]) -> None:
     """Make the study, which reads the data, run its jobs, and print the table."""
     from visionnmf.apps.evaluate import evaluate
 
     made = study()
     if len(made.jobs) > 2 and not is_quiet():
-        say(f"{len(made.jobs)} jobs; --methods takes fewer methods, and --jobs runs several jobs at a time")
+        say(f"{counted(len(made.jobs), 'job')}; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)
     run.show(report)
@@ -93,6 +99,7 @@ def segment(
     Example:
       visionnmf evaluate segment --images photographs --truth segmentations --methods visionnmf,nmf --out out
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(images)
         check_exists(truth)
@@ -125,6 +132,7 @@ def background(
     Example:
       visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps.evaluate import background as application
 
@@ -148,9 +156,8 @@ def faces(
     gaussian (grey levels), poisson (photons per grey level).
 
     \b
-    Methods (default: all but occluded, whitened and pseudo-inverse):
+    Methods (default: all but whitened and pseudo-inverse):
       recognizer        FaceRecognizer, as faces train has it
-      occluded          the same with its rule for occluded faces; several times slower
       whitened          its cleaned images, projected on its components and whitened
       manhattan         NMF with the Manhattan loss and a nuclear penalty
       pseudo-inverse    the same, images projected on its components
@@ -165,6 +172,7 @@ def faces(
     Example:
       visionnmf evaluate faces people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps.evaluate import faces as application
@@ -195,6 +203,7 @@ def annotate(
     Example:
       visionnmf evaluate annotate words.npz others/ --labels words.csv
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps import annotation
         from visionnmf.apps.evaluate import annotate as application
@@ -234,6 +243,7 @@ def masquerade(
       visionnmf evaluate masquerade histories/*
       visionnmf evaluate masquerade histories/* --methods all --plots --out results --jobs 4
     """
+    _check_force(comparison)
     with running() as run:
         check_exists(*histories)
         from visionnmf.apps.evaluate import masquerade as application
@@ -282,6 +292,7 @@ def multiview(
     Example:
       visionnmf evaluate multiview mv.npz --conditions clean,view-missing --out results
     """
+    _check_force(comparison)
     with running() as run:
         from visionnmf.apps.evaluate import multiview as application
 

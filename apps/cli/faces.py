@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.faces.settings import (
     FaceClustering,
     FaceIdentification,
@@ -22,7 +23,7 @@ from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, progress_bar, say, spinner
 from .input_paths import Input, check_exists, make_folder, placed
-from .options import Force, Out, Recursive, SkipExisting
+from .options import Force, Out, Recursive, SkipExisting, given
 from .records import excludes, needs, with_records
 from .run import running
 
@@ -105,7 +106,8 @@ def identify(
       visionnmf faces identify people.npz *.jpg --json --pictures out
       visionnmf faces identify people.npz party.jpg --all-faces --top 3
     """
-    needs("force skip_existing", "--pictures", pictures)
+    needs("skip_existing", "--pictures", pictures)
+    needs("force", "--pictures or --report", pictures or "report" in given)
     excludes("skip_existing", "--force", force)
     with running() as run:
         check_exists(model)
@@ -142,9 +144,8 @@ def identify(
                 sum(one.reason == reason for one in found) for reason in (None, "unknown", "unlike")
             )
             ending = f", {unlike} unlike the training images" if unlike else ""
-            looked = f"{len(done)} {'image' if len(done) == 1 else 'images'}"
-            faces_named = f"{named} {'face' if named == 1 else 'faces'}"
-            say(f"{looked}: {faces_named} of known people, {unknown} of nobody known{ending}")
+            looked, known_faces = counted(len(done), "image"), counted(named, "face")
+            say(f"{looked}: {known_faces} of known people, {unknown} of nobody known{ending}")
 
 
 @command.command("add")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visionnmf._text import counted
 from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
     Judging,
@@ -184,11 +185,15 @@ class _ResultPrinter:
         self.alarms += result.verdict == "alarm"
         if len(self.users) < MAX_COUNTED_USERS:  # a log can name any number of users, and memory is limited
             self.users.add(result.user)
-        if self.output.alarms_only and result.verdict != "alarm":
-            return
-        if self.output.top is None:
+        wanted = result.verdict == "alarm" or not self.output.alarms_only
+        if wanted and self.output.top is None:
             self.run.show(result.report())
-        elif result.score is not None:
+            return
+        if self.run.page is not None:  # the page has all sessions
+            self.run.page.add(result.report())
+        if not wanted or self.output.top is None:
+            return
+        if result.score is not None:
             # keep the `top` highest scores; the number of sessions so far orders those that are equal
             heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
             if len(self.highest) > self.output.top:
@@ -197,12 +202,10 @@ class _ResultPrinter:
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
-            self.run.show(result.report())
+            self.run.show(result.report(), on_page=False)
         self.highest.clear()
         if not self.verdicts:
             return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
-        n = self.verdicts.total()
-        sessions = f"{n} session{'s' if n != 1 else ''}"
-        users = f"{len(self.users)} user{'s' if len(self.users) != 1 else ''}"
+        sessions, users = counted(self.verdicts.total(), "session"), counted(len(self.users), "user")
         self.run.remark(f"{sessions} of {users}: {counts}")

@@ -15,7 +15,7 @@ from visionnmf.apps.settings import Option, settings
 OUT = Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR")
 RECURSIVE = Option("Also read the sub-folders of folders. The results mirror them.", short="-r")
 JOBS = Option("Process N inputs at a time.", short="-j", metavar="N", low=1, high=256)
-SKIP_EXISTING = Option("Leave out inputs whose results exist, without the hint that --force replaces them.")
+SKIP_EXISTING = Option("Leave out inputs with results of these settings, without the hint that --force replaces them.")
 JSON = Option("Print a line of JSON for each report on standard output, and nothing else.")
 
 Out = Annotated[Path, OUT]
@@ -24,6 +24,9 @@ Jobs = Annotated[int, JOBS]
 Processes = Annotated[int, replace(JOBS, help="Use N processes.")]
 Force = Annotated[bool, Option("Overwrite existing results.")]
 SkipExisting = Annotated[bool, SKIP_EXISTING]
+Page = Annotated[
+    Path | None, Option("Also write an HTML page about the run: pictures, tables and what failed.", metavar="FILE.html")
+]
 Verbatim = Annotated[bool, Option("Write names to CSV as they are, also where spreadsheets see formulas.")]
 # `apps/cli/__init__.py` adds these options to every command that has --jobs ...
 SCHEDULER = Option(
@@ -56,6 +59,7 @@ def without_brackets(message: str) -> str:
 
 
 given: set[str] = set()  # the parameters of the running command that stand on the command line
+typed: list[str] = []  # the running command: its full name, then its words
 
 
 class PlainUsage(TyperCommand):
@@ -69,6 +73,11 @@ class PlainUsage(TyperCommand):
         by their flags.
         """
         words = list(args)
+        names, context = list[str](), ctx
+        while context.parent is not None:  # above all is the program, by the name that it was called by
+            names.insert(0, context.info_name)
+            context = context.parent
+        typed[:] = [" ".join(["visionnmf", *names]), *args]
         for flag, option in getattr(self.callback, "alone", {}).items():
             for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
                 follows = words[i + 1 : i + 2]

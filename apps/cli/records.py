@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_origin
 
 import typer
 
 from visionnmf.apps.settings import OptionField, option_field, options_of
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import PASS_FORCE, ParameterError
 
 from .options import given, one_of, without_brackets
 
-__all__ = ["excludes", "flag_of", "name_flags", "needs", "with_records", "with_typer_options"]
+__all__ = [
+    *("excludes", "flag_of", "in_flags", "in_options", "name_flags", "needs", "remember_flags", "with_records"),
+    "with_typer_options",
+]
+
+GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
+# An argument of Python with its value. After a bracket it is code for users of Python, as in "MinMaxScaler(clip=True)".
+_ARGUMENT = re.compile(r"(?<![^\s])([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.,-]*\w)(?![^\s,;:.)])")
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
+_related: dict[str, str] = {}  # the same of the commands that belong to one application, such as train and identify
 
 
 def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
@@ -59,7 +68,6 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
         # because `wraps` takes over that of the function, which is the command's help. `records` has the fields of each
         # record by the name of its parameter in `signature`, that of the function; `shown` is the signature with an
         # option for each field.
-        name_flags(shown)  # remembers the option of each argument, by which messages name it
         for name, found in records.items():
             values = {field.name: _value(field, arguments.pop(field.name)) for field in found}
             try:
@@ -80,18 +88,32 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def name_flags(signature: inspect.Signature) -> None:
-    """Remember what the parameters of a command are called, because messages name them so; see :func:`in_flags`."""
+    """Remember what the parameters of the running command are called, because messages name them so."""
     _flags.clear()
+    _flags.update(_flags_of(signature))
+
+
+def remember_flags(signature: inspect.Signature) -> None:
+    """Remember the options of a command that was loaded, which messages of its neighbours may name."""
+    for name, flag in _flags_of(signature).items():
+        if flag.startswith("--"):
+            _related.setdefault(name, flag)
+
+
+def _flags_of(signature: inspect.Signature) -> dict[str, str]:
+    """Return the option of each parameter of a command, or what stands for it in the usage line."""
+    found = {}
     for parameter in signature.parameters.values():
         for option in getattr(parameter.annotation, "__metadata__", ()):
             # typer keeps the first name of an option in place of the default until it has parsed the signature
             names = [option.default, *(option.param_decls or ())] if hasattr(option, "param_decls") else []
             long = [name for name in names if isinstance(name, str) and name.startswith("--")]
             if long:
-                _flags[parameter.name] = long[0]
+                found[parameter.name] = long[0]
             elif names and option.metavar:  # an argument without a flag, such as DIR
                 # The functions call `source` what a command works on, which is its last argument.
-                _flags[parameter.name] = _flags["source"] = option.metavar.removesuffix("...")
+                found[parameter.name] = found["source"] = option.metavar.removesuffix("...")
+    return found
 
 
 def flag_of(name: str, otherwise: str = "") -> str:
@@ -102,7 +124,21 @@ def flag_of(name: str, otherwise: str = "") -> str:
 def in_flags(message: str) -> str:
     """Return a ParameterError's message, ``name must be ...``, with the option's name and lists without brackets."""
     name, _, rest = message.partition(" ")
-    return f"{flag_of(name)} {without_brackets(rest)}"
+    return in_options(f"{flag_of(name)} {without_brackets(rest)}")
+
+
+def in_options(text: str) -> str:
+    """Return a sentence of the library with options for arguments of Python: ``--size 32`` for ``size=32``."""
+
+    def option(found: re.Match[str]) -> str:
+        """Return the option of an argument, of this command or a related one; the argument itself if there is none."""
+        name, value = found.groups()
+        flag = _flags.get(name) or _related.get(name) or ""
+        if not flag.startswith("--"):
+            return found[0]
+        return flag if value == "True" else " ".join((flag, value.strip("'\"")))
+
+    return _ARGUMENT.sub(option, text.replace(PASS_FORCE, GIVE_FORCE))
 
 
 def needs(names: str, needed: str, met: Any) -> None:

@@ -26,23 +26,22 @@ def command(
     jobs: Processes = 1,
     force: Force = False,
 ) -> None:
-    """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
+    """Repeat tables and figures of the papers, and compare the results with the papers'.
 
     Results are kept in the folder, and the same command continues an interrupted run; --force runs them again.
 
     \b
     Examples:
       visionnmf reproduce --list
-      visionnmf reproduce or-nmf/fig-2 --quick
+      visionnmf reproduce or-nmf/fig-2 --quick --report fig-2.html
       visionnmf reproduce masquerade --data datasets/
       visionnmf reproduce --all --quick --jobs 2
     """
     if not list_ and bool(names) == all_:
         raise typer.BadParameter("give names of papers or items, or --all; --list has them")
-    excludes("all_ quick out jobs scheduler force", "--list", list_)
+    excludes("all_ quick out jobs scheduler force report", "--list", list_)
     with running() as run:
         from visionnmf.apps.reproduce import list_items, reproduce
-        from visionnmf.apps.reproduce.page import PAGE
         from visionnmf.apps.reproduce.registry import PAPERS
 
         if list_:
@@ -63,4 +62,3 @@ def command(
         run.kind, run.total = "items", len(reports)
         for report in reports:
             run.show(report)
-        run.remark(f"wrote {out / PAGE}")

@@ -8,7 +8,6 @@ the signal, interrupted (Ctrl-C: 130). ``visionnmf --help`` imports this module,
 from __future__ import annotations
 
 import json
-import re
 import signal
 import time
 import warnings
@@ -17,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import typer
 
@@ -29,11 +28,12 @@ from visionnmf.exceptions import PASS_FORCE, OutdatedError, OutputExistsError, P
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity
 from .input_paths import Input, find_inputs
-from .records import flag_of, in_flags
+from .records import GIVE_FORCE, flag_of, in_flags, in_options
 from .signals import number_come
 from .work import Process, attempt, attempt_in_processes
 
-GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
+if TYPE_CHECKING:
+    from visionnmf.apps.pages import Page
 
 
 class Run:
@@ -53,12 +53,16 @@ class Run:
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
         self._began = time.perf_counter()
+        self.page: Page | None = None  # about this run, where one is wanted
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
-    def show(self, report: Report) -> None:
+    def show(self, report: Report, *, on_page: bool = True) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
+        names = ("lines", "skipped", "notes", "warnings")
+        sentences: dict[str, Any] = {name: [*map(in_options, getattr(report, name))] for name in names}
+        report = replace(report, **sentences)
         self.done += report.state == "done"
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"
@@ -70,10 +74,12 @@ class Run:
         several = self.total > 1 and not is_verbose()
         if report.state == "done":
             for line in report.as_lines(files=not several):
-                self.remark(_with_flags(line.replace(PASS_FORCE, GIVE_FORCE)))
+                self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
+        if self.page is not None and on_page:
+            self.page.add(report)
 
     def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""
@@ -86,7 +92,7 @@ class Run:
         with closing(reports):
             for report in reports:
                 self.show(report)
-                shown.append(report)
+                shown.append(replace(report, shown={}))  # what only the page shows may be large
         return shown
 
     def remark(self, text: str) -> None:
@@ -227,7 +233,14 @@ class Run:
         if self.existing and self.total > 1 and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing else "; --force replaces these, --skip-existing leaves out this hint"
             say(f"{self.existing} of {self.total} {self.kind} skipped, because their results exist{hint}")
-        self.detail(f"{time.perf_counter() - self._began:.1f} s")
+        seconds = time.perf_counter() - self._began
+        if self.page is not None and (self.done or self.existing):
+            if interrupted:
+                say(f"{self.page.file} was not written")
+            elif self.done or not self.page.file.exists():  # nothing new leaves the page of an earlier run
+                self.page.write(seconds)
+                self.remark(f"wrote {self.page.file}")
+        self.detail(f"{seconds:.1f} s")
 
     def exit_code(self) -> int:
         """Return the exit code of a run that was not interrupted; the docstring of this module lists the codes."""
@@ -247,12 +260,22 @@ def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[
     wanted = verbosity()
     run = Run(wanted.json_ if as_json is None else as_json, wanted.debug if debug is None else debug)
     interrupted = False
+    if wanted.page is not None:
+        with run.attempt():
+            run.page = wanted.page()
+        if run.failed:
+            _end(run, interrupted)
     try:
         with run.attempt(), warnings.catch_warnings():
             warnings.showwarning = run.warn
             yield run
     except KeyboardInterrupt:
         interrupted = True
+    _end(run, interrupted)
+
+
+def _end(run: Run, interrupted: bool) -> NoReturn:
+    """End the command with the exit code of its run."""
     with run.attempt():
         run.end(interrupted)
     # the number of the signal that was received, 0 if our handler has seen none
@@ -264,13 +287,6 @@ def _has_results(error: Exception) -> bool:
     """Return whether an input failed because its results are there, and up to date."""
     exists = isinstance(error, OutputExistsError) and str(error).endswith(PASS_FORCE)
     return exists and not isinstance(error, OutdatedError)
-
-
-def _with_flags(text: str) -> str:
-    """Return a text with command-line options for ``name=True``; it may be an option of another command."""
-    # An argument that the running command lacks belongs to another one, as in "train with detect=True". After a bracket
-    # it is code for users of Python, as in "MinMaxScaler(clip=True)", and stays.
-    return re.sub(r"(?<!\()\b([a-z_]+)=True\b", lambda said: flag_of(said[1], f"--{said[1].replace('_', '-')}"), text)
 
 
 def _is_out_of_memory(error: Exception) -> bool:
@@ -285,12 +301,12 @@ def error_line(error: Exception, source: str = "") -> str:
     message = one_line(error)
     if _is_out_of_memory(error):
         return f"{where}not enough memory; try a smaller input"
-    if isinstance(error, OutputExistsError):
-        return message.replace(PASS_FORCE, GIVE_FORCE)
+    if isinstance(error, OutdatedError) and flag_of("out").startswith("--"):
+        return f"{in_options(message)}, or another {flag_of('out')}"
     if isinstance(error, ParameterError):  # begins with the name of the argument, which becomes the option
         return in_flags(message)
     if isinstance(error, VisionNMFError | OSError):
-        return _with_flags(message)
+        return in_options(message)
     from .versions import untried
 
     cause = f"; {found}, which may be the cause" if (found := untried()) else ""

@@ -48,7 +48,7 @@ def command(
     Examples:
       visionnmf segment photo.jpg
       visionnmf segment *.jpg --segments 8 --out results
-      visionnmf segment photographs --out results
+      visionnmf segment photographs --out results --report results/report.html
       visionnmf segment photo.jpg --scale 0.2
       visionnmf segment photo.jpg --formats coco,svg --cutouts
       visionnmf segment photo.jpg --markers scribbles.png --segments auto

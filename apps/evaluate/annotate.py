@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.annotation import AnnotationModel
-from visionnmf.apps.annotation.images import Sources, images_with_words, names_of
+from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.io.inputs import names_of
 
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison
@@ -74,7 +76,7 @@ def study(
         columns=("method", *FIGURES),
         key=settings_key({"top": top}, truth, scores, first),
         lines=partial(averages, by=("method",), scores=FIGURES),
-        heading=f"{len(scores)} images, {int(truth.any(axis=0).sum())} words, {top} words each",
+        heading=f"{counted(len(scores), 'image')}, {counted(int(truth.any(axis=0).sum()), 'word')}, {top} each",
         inputs=names_of(source),
         skipped=found.skipped,
         notes=notes,

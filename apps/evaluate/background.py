@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
@@ -66,7 +67,7 @@ def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks:
         columns=COLUMNS,
         key=settings_key({"clips": found, "masks": masks}),
         lines=_lines,
-        heading=f"{len(found)} clips; means over clips, and of F over categories",
+        heading=f"{counted(len(found), 'clip')}; means over clips, and of F over categories",
         inputs=list(clips),
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf.apps.drawing import new_figure, save_figure
+from visionnmf.apps.drawing import new_figure
 from visionnmf.apps.runner import Rows
 
 from .harness import DEVIATION
@@ -74,8 +73,8 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
     return figure
 
 
-def draw_curves(lines: Rows, path: Path, *, panels: Sequence[str], score: str) -> None:
-    """Draw a score against the rank to a PNG file, with a panel for each combination of values of some columns.
+def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
+    """Return a figure of a score against the rank, with a panel for each combination of values of some columns.
 
     `lines` are those of :func:`.averages`, with the columns `panels`, "method" and "rank", and the mean and deviation
     of the score. Methods whose rank is None are drawn as horizontal lines.
@@ -96,4 +95,4 @@ def draw_curves(lines: Rows, path: Path, *, panels: Sequence[str], score: str) -
         )
         for title, curves in parts.items()
     ]
-    save_figure(curve_figure(made, across=ACROSS), path)
+    return curve_figure(made, across=ACROSS)

@@ -2,7 +2,6 @@
 
 ====================  ==================================================================================================
 "recognizer"          :class:`FaceRecognizer` with its defaults
-"occluded"            the same with its rule for occluded faces; several times slower
 "whitened"            the cleaned images projected on its components and whitened, by their cosine
 "manhattan"           NMF with the Manhattan loss and a nuclear penalty of 1; codes are compared by their cosine, as in
                       MahNMF, Algorithm 5
@@ -38,6 +37,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from visionnmf import NMF, choices
+from visionnmf._text import counted
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.clustering import whitening
 from visionnmf.apps.faces.distances import ClassResidual
@@ -48,7 +48,7 @@ from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
 
-from .drawing import draw_curves
+from .drawing import rank_figure
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison, FaceConditions, RandomSplits, parse_corruption
 
@@ -58,7 +58,7 @@ COLUMNS = ("corruption", "split", "method", "rank", "test", "accuracy", "seconds
 GROUP = ("corruption", "method", "rank", "test")  # columns whose splits are averaged
 RANKED = ("manhattan", "frobenius", "kullback-leibler", "pca")
 PROJECTED = "pseudo-inverse"  # has the model of "manhattan", which is drawn once
-NOT_BY_DEFAULT = ("occluded", "whitened", PROJECTED)
+NOT_BY_DEFAULT = ("whitened", PROJECTED)
 WHITENING = 0.1  # share of the mean power that whitening adds
 CONDITION = 1e-2  # the pseudo-inverse leaves out components that are nearly combinations of others
 SPLITS = 10
@@ -108,9 +108,9 @@ def study(
         columns=COLUMNS,
         key=settings_key(settings | {"methods": methods, "seed": seed}, faces.images, faces.labels),
         lines=partial(averages, by=GROUP, scores=("accuracy", "seconds")),
-        heading=f"{len(faces.images)} images of {len(people)} people; accuracy in %",
+        heading=f"{counted(len(faces.images), 'image')} of {counted(len(people), 'person', 'people')}; accuracy in %",
         draw=_draw,
-        pictures=[CURVES],
+        picture=CURVES,
         inputs=[] if isinstance(source, Faces) else [str(source)],
         skipped=skipped,
         notes=[note] if few else [],
@@ -242,13 +242,13 @@ class Nearest:
         return normalize(rotated) if self.cosine else rotated
 
 
-def _recognizer(rule: str, split: FaceSplit, rank: int) -> Learnt:
-    """Learn by :class:`FaceRecognizer` with this rule and its other defaults; `rank` is not used.
+def _recognizer(split: FaceSplit, rank: int) -> Learnt:
+    """Learn by :class:`FaceRecognizer` with its defaults; `rank` is not used.
 
     The result holds the function that returns the distances of images to people, (n_images, n_people).
     """
     # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
-    recognizer = FaceRecognizer(rule=rule, image_shape=split.image_shape, calibrate=False, random_state=split.seed)
+    recognizer = FaceRecognizer(image_shape=split.image_shape, calibrate=False, random_state=split.seed)
     return Learnt(recognizer.fit(split.train, split.people).distances)
 
 
@@ -316,8 +316,7 @@ def _crc(split: FaceSplit, rank: int) -> Learnt:
 
 
 METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
-    "recognizer": partial(_recognizer, choices.FACE_RULE_DEFAULT),
-    "occluded": partial(_recognizer, "occluded"),
+    "recognizer": _recognizer,
     "whitened": _whitened,
     "manhattan": partial(_nmf, "manhattan", 1.0),
     PROJECTED: _projected,
@@ -335,6 +334,6 @@ def _file_name(corruption: str) -> str:
     return corruption.replace(":", "-")
 
 
-def _draw(rows: Rows, out: Path) -> None:
-    """Draw accuracy against rank."""
-    draw_curves(averages(rows, GROUP, ["accuracy"]), out / CURVES, panels=("corruption", "test"), score="accuracy")
+def _draw(rows: Rows) -> Any:
+    """Return a figure of accuracy against rank."""
+    return rank_figure(averages(rows, GROUP, ["accuracy"]), panels=("corruption", "test"), score="accuracy")

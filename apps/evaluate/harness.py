@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from visionnmf._checks import check_matplotlib
 from visionnmf._progress import Steps
 from visionnmf._text import printable
+from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, Jobs, Rows, run_jobs
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -40,7 +41,7 @@ class Study:
     heading : str
         What was compared, in one line.
     draw : callable or None
-        Draws all rows to the `pictures`, file names, in a folder.
+        Returns a figure of all rows, which is written under the name `picture`.
     inputs, skipped, notes : list of str
         As in :class:`~visionnmf.apps.report.Report`.
     """
@@ -51,8 +52,8 @@ class Study:
     key: str
     lines: Callable[[Rows], Rows]
     heading: str = ""
-    draw: Callable[[Rows, Path], None] | None = None
-    pictures: Sequence[str] = ()
+    draw: Callable[[Rows], Any] | None = None
+    picture: str = ""
     inputs: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -96,7 +97,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         check_matplotlib()
         if study.draw is None:
             raise ParameterError("plots must be False, because this evaluation draws nothing; got True")
-    pictures = study.pictures if comparison.plots else ()
+    pictures = [study.picture] if comparison.plots else []
     problems: list[str] = []
     rows = run_jobs(
         study.jobs,
@@ -115,16 +116,17 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
     files = []
     if comparison.out is not None:
         if comparison.plots and study.draw is not None:
-            study.draw(rows, comparison.out)
+            save_figure(study.draw(rows), comparison.out / study.picture)
         files = [comparison.out / name for name in (RESULTS, *pictures)]
     table = [{name: _known(value) for name, value in line.items()} for line in study.lines(rows)]
     return Report(
         figures={"heading": study.heading, "table": table, "rows": rows},
         lines=[*([study.heading] if study.heading else []), *as_text(table)],
         inputs=study.inputs,
-        outputs=[str(file) for file in files if file.exists()],  # a study may have nothing to draw in a picture
+        outputs=[str(file) for file in files],
         skipped=[*study.skipped, *dict.fromkeys(problems)],
         notes=study.notes,
+        shown={"curves": partial(study.draw, rows)} if study.draw is not None else {},
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.masquerade import LogSource, SessionCutting, SessionScorer
 from visionnmf.apps.masquerade.training import collect_sessions
 from visionnmf.apps.runner import Rows, settings_key
@@ -92,7 +91,7 @@ def study(
             "false alarms %; the last two columns are at the users' own thresholds"
         ),
         draw=_draw,
-        pictures=[ROC],
+        picture=ROC,
         inputs=paths,
         skipped=skipped,
     )
@@ -253,8 +252,8 @@ def roc_figure(curves: Mapping[str, tuple[Floats, Floats]]) -> Any:
     )
 
 
-def _draw(rows: Rows, out: Path) -> None:
-    """Draw the ROC curves of the first split."""
+def _draw(rows: Rows) -> Any:
+    """Return a figure of the ROC curves of the first split."""
     first = {method: Pooled.of(method, members) for (method, split), members in _by_method(rows).items() if not split}
     curves = {
         f"{method} (area {_area_under_curve(pooled.scores, pooled.intruder):.3f})": roc_curve(
@@ -262,4 +261,4 @@ def _draw(rows: Rows, out: Path) -> None:
         )
         for method, pooled in first.items()
     }
-    save_figure(roc_figure(curves), out / ROC)
+    return roc_figure(curves)

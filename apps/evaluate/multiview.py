@@ -22,6 +22,7 @@ from sklearn.metrics import average_precision_score, normalized_mutual_info_scor
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import Normalizer
 
+from visionnmf._text import counted
 from visionnmf.apps.multiview.classification import ViewClassifier, fit_classifier
 from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
@@ -30,7 +31,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
-from .drawing import draw_curves
+from .drawing import rank_figure
 from .harness import DEVIATION, Study, averages, chosen_methods
 from .settings import Comparison, Labels, RandomSplits, ViewConditions
 from .view_methods import METHODS, LearntFeatures
@@ -106,6 +107,7 @@ def study_of(
     settings = {name: value for name, value in asdict(conditions).items() if name != "conditions"}
     settings |= {"views": list(views), "seed": splits.random_state}
     classes = len(np.unique(labels)) if labels.ndim == 1 else labels.shape[1]
+    kinds = counted(classes, "class", "classes") if labels.ndim == 1 else counted(classes, "word")
     return Study(
         jobs={
             f"{condition}-{method}-{split}": (condition, method, split)
@@ -117,9 +119,9 @@ def study_of(
         columns=COLUMNS,
         key=settings_key(settings, *views.values(), np.asarray(labels, dtype="U")),
         lines=by_method,
-        heading=f"{len(labels)} samples, {len(views)} views, {classes} {'classes' if labels.ndim == 1 else 'words'}",
+        heading=f"{counted(len(labels), 'sample')}, {counted(len(views), 'view')}, {kinds}",
         draw=_draw,
-        pictures=[FIGURE],
+        picture=FIGURE,
     )
 
 
@@ -322,10 +324,8 @@ def word_matrix(labels: Any) -> Any:
     return np.array([[word in own for word in words] for own in sets], int)
 
 
-def _draw(rows: Rows, out: Path) -> None:
-    """Draw mean and deviation of each method's score against its rank, with all views."""
+def _draw(rows: Rows) -> Any:
+    """Return a figure of mean and deviation of each method's score against its rank, with all views."""
     clean = [row for row in rows if not row["missing"]]
     score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
-    draw_curves(
-        averages(clean, ("condition", "method", "rank"), [score]), out / FIGURE, panels=["condition"], score=score
-    )
+    return rank_figure(averages(clean, ("condition", "method", "rank"), [score]), panels=["condition"], score=score)

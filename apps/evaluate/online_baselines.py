@@ -18,8 +18,11 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.exceptions import ParameterError
 
-__all__ = ["ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedDiagonalOMF", "PrintedOMF"]
+__all__ = [
+    "ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedDiagonalOMF", "PrintedOMF", "VolumeNMF",
+]  # fmt: skip
 
 Array = NDArray[Any]
 SIMPLEX = Penalties(simplex="rows")
@@ -76,6 +79,37 @@ class IncrementalNMF(_Sums):
                 break
         self.add(codes, X)
         self.code = codes.mean(axis=1) * self.normalise()
+
+
+class VolumeNMF(_Sums):
+    """INMF-VC: first the code of a sample, then the components, whose determinant is kept small (equations 41 and 42).
+
+    Both by multiplicative updates (Zhou et al. 2011). The past has the weight ``1 - L / t``, and the logarithm of the
+    determinant ``STRENGTH exp(-DECAY t)``. There must be as many components as features. The paper gives no numbers.
+    """
+
+    UPDATES, STRENGTH, DECAY, AMNESIC = 50, 0.01, 0.01, 2  # of a code; one of the components
+
+    def __init__(self, H: Array, forget_factor: float = 1.0) -> None:
+        if H.shape[0] != H.shape[1]:
+            raise ParameterError(f"H must be square for a determinant; got shape {H.shape}; take IncrementalNMF")
+        super().__init__(H, forget_factor)
+        self.t = 0
+
+    def learn(self, X: Array) -> None:
+        """Improve the components with a batch."""
+        H = self.H
+        for x in X:
+            self.t += 1
+            w = np.ones(len(H), H.dtype)
+            for _ in range(self.UPDATES):
+                w *= _ratio(H @ x, H @ (w @ H))
+            new = min(1.0, self.AMNESIC / self.t)
+            self.A = (1 - new) * self.A + new * np.outer(w, w)
+            self.B = (1 - new) * self.B + new * np.outer(w, x)
+            mu = self.STRENGTH * np.exp(-self.DECAY * self.t)
+            slope = mu * np.linalg.inv(H).T  # the gradient of the logarithm, whose signs go to either side
+            H *= _ratio(self.B + np.maximum(-slope, 0), self.A @ H + np.maximum(slope, 0))
 
 
 def _ratio(above: Array, below: Array) -> Array:

@@ -19,6 +19,7 @@ from sklearn.cluster import KMeans, spectral_clustering
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
+from visionnmf._text import counted
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import load_border_model
@@ -173,7 +174,7 @@ def study(
         columns=(*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS,
         key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, *load_network().values()),
         lines=_lines,
-        heading=f"{len(work)} images; best scale for all images, and for each (ois)",
+        heading=f"{counted(len(work), 'image')}; best scale for all images, and for each (ois)",
         inputs=[str(images), str(truth)],
         skipped=[f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]],
     )

@@ -80,10 +80,9 @@ class Comparison:
     force: Annotated[bool, Option("Overwrite existing results.")] = False
 
     def check(self) -> None:
-        """Raise ParameterError for plots, or results to replace, without a folder."""
-        for name in ("plots", "force"):
-            if getattr(self, name) and self.out is None:
-                raise ParameterError(f"out must be given with {name}; got None")
+        """Raise ParameterError for plots without a folder."""
+        if self.plots and self.out is None:
+            raise ParameterError("out must be given with plots; got None")
 
 
 @settings

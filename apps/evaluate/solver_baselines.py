@@ -10,6 +10,7 @@ solver  half-problem (equations are those of Guan, Tao, Luo & Yuan 2012, section
 pnls    the least-squares solution, clipped at 0 (24); may rise                            Berry et al. 2007
 pg      projected gradient, the step length found by multiplying it by ten or a tenth      Lin 2007
 qn      one Newton step with a regularised Hessian, clipped (26); may rise                 Zdunek & Cichocki 2006
+bfgs    the same steps, several and shorter, as the inexact BFGS (28); may rise          Kim, Sra & Dhillon 2007
 pbb     projected Barzilai-Borwein steps, non-monotone line search (29)                    Han, Neumann & Prasad 2009
 cbgp    a few projected gradient steps with Armijo's line search (30)                      Bonettini 2011
 as      exactly, by active sets that change by one variable: SciPy's ``nnls``              Kim & Park 2008 (SIMAX)
@@ -40,6 +41,7 @@ Array = NDArray[Any]
 Improve = Callable[[Array, Array, Array], None]
 
 RELAXATION = 0.9  # of a Newton step; that of the authors' NMFLAB
+INEXACT_LENGTH = 0.1  # of the inexact BFGS; the paper gives none
 FIRST_RIDGE = 1e-12  # of the mean of the Hessian's diagonal; grows tenfold while the condition is worse than CONDITION
 CONDITION = 1e7
 SHORTENING, STEPS, TRIALS, DECREASE = 0.1, 10, 20, 0.01  # Lin's projected gradient
@@ -81,13 +83,14 @@ def _projected_least_squares(F: Array, gram: Array, right: Array) -> None:
     F[:] = np.maximum(np.linalg.pinv(gram, hermitian=True) @ right, 0)
 
 
-def _quasi_newton(F: Array, gram: Array, right: Array) -> None:
+def _quasi_newton(F: Array, gram: Array, right: Array, *, length: float = RELAXATION, steps: int = 1) -> None:
     ridge, eye = FIRST_RIDGE * float(np.trace(gram)) / len(gram), np.eye(len(gram))
     if not ridge > 0:
         return
     while np.linalg.cond(gram + ridge * eye) > CONDITION:
         ridge *= 10
-    F[:] = np.maximum(F - RELAXATION * np.linalg.solve(gram + ridge * eye, gram @ F - right), 0)
+    for _ in range(steps):
+        F[:] = np.maximum(F - length * np.linalg.solve(gram + ridge * eye, gram @ F - right), 0)
 
 
 def _gradient_projection(F: Array, gram: Array, right: Array, *, spectral: bool, memory: int, steps: int) -> None:
@@ -218,6 +221,7 @@ LEAST_SQUARES: dict[str, Improve] = {
     "pnls": _projected_least_squares,
     "pg": _projected_gradient,
     "qn": _quasi_newton,
+    "bfgs": partial(_quasi_newton, length=INEXACT_LENGTH, steps=STEPS),
     "pbb": partial(_gradient_projection, spectral=True, memory=10, steps=20),
     "cbgp": partial(_gradient_projection, spectral=False, memory=1, steps=5),
     "as": _active_sets,

@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 from visionnmf import NMF
 from visionnmf._checks import RandomState, check_callable, check_count, check_image_shape, check_seed
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
@@ -101,8 +102,8 @@ def cluster_faces(
     n_different = int(different.max()) + 1
     if n_different < n_clusters:
         warnings.warn(
-            f"X has only {n_different} different image{'s' * (n_different > 1)}, and {n_clusters} groups were asked "
-            "for; ask for fewer, or remove copies of images",
+            f"X has only {counted(n_different, 'different image')}, and {n_clusters} groups were asked for; "
+            " ask for fewer, or remove copies of images",
             UserWarning,
             stacklevel=2,
         )
@@ -233,8 +234,9 @@ def cluster(
     outputs = [] if path is None else [str(path)]
     sizes = np.unique(found, return_counts=True)[1]
     of = str(sizes.min()) if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-    lines = [f"{len(found)} images in {len(sizes)} cluster{'s' * (len(sizes) > 1)} of {of}"]
+    lines = [f"{counted(len(found), 'image')} in {counted(len(sizes), 'cluster')} of {of}"]
     if accuracy is not None:
         lines.append(f"against the people: accuracy {accuracy:.1%}, mutual information {information:.3f}")
     figures = {"images": names, "clusters": found, "accuracy": accuracy, "information": information}
-    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped)
+    shown = {"images": faces.images}
+    return Report(figures=figures, lines=lines, inputs=[str(source)], outputs=outputs, skipped=skipped, shown=shown)

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
-from .images import winsorise
+from .images import Decomposition, winsorise
 
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
@@ -259,6 +259,14 @@ def mixed(logarithms: Iterable[Array], weights: Iterable[float]) -> Array:
     return np.asarray(sum(weight * one for one, weight in zip(logarithms, weights, strict=True) if weight))
 
 
+def distances_of(classifier: Any, data: Array, missing: Mask, parts: Decomposition, white: float) -> Array:
+    """Return the distances (n_images, n_people) of new images by a mixture or by :class:`.CoveredFaces`."""
+    if isinstance(classifier, Mixture):
+        return classifier.distances(parts.cleaned)
+    images, noise = np.where(missing, parts.reconstructions, data), parts.noise[:, 0] * white
+    return np.asarray(classifier.distances(parts.cleaned, images, noise))
+
+
 # --- choices by images that are left out ------------------------------------------------------------------------------
 
 
@@ -393,14 +401,15 @@ def people_folds(people: Labels) -> Iterator[tuple[Labels, Labels]]:
             yield unknown, np.sort(known)
 
 
-def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> Labels:
-    """Return a grid of at most 1300 pixels: all, or every second, third, ... row and column."""
+def pixel_grid(image_shape: tuple[int, int] | None, n_pixels: int) -> tuple[Labels, tuple[int, int] | None]:
+    """Return a grid of at most 1300 pixels, all, or every second, third, ... row and column, and its shape."""
     if image_shape is None:  # every second, third, ... number; the step is a quotient, rounded up
-        return np.arange(0, n_pixels, -(-n_pixels // GRID_PIXELS))
+        return np.arange(0, n_pixels, -(-n_pixels // GRID_PIXELS)), None
     numbers, step = np.arange(n_pixels).reshape(image_shape), 1
     while numbers[::step, ::step].size > GRID_PIXELS:
         step += 1
-    return numbers[::step, ::step].ravel()
+    grid = numbers[::step, ::step]
+    return grid.ravel(), (len(grid), grid.shape[1])
 
 
 def calibrated(found: LeftOut, n_people: int, rate: float) -> Calibration:

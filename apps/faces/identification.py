@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps import ClusterError
 from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
@@ -155,17 +156,18 @@ class Identifier:
             faces = self.model.read(source, self._most)
             identities = self._identities(faces.rows)
         outputs = []
+        explained = partial(_explained, recognizer, faces.rows, self.model.image_shape)
         if path is not None:
             output_folder(path.parent)
-            reconstructions, cleaned, corrupted, _ = recognizer.explain(faces.rows)  # the noise cannot be drawn
-            panels = (faces.rows, reconstructions, cleaned, corrupted)
-            sheet = residual_picture(*panels, self.model.image_shape, white=recognizer.white_)
-            write_image(path, sheet, force=self.force)
+            write_image(path, explained(), force=self.force)
             outputs.append(str(path))
         notes = self._doubts(identities)
         people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
         if named and people <= FEW_PEOPLE and self.identification.threshold is None:
-            notes.append(f"the model knows {people} people only: strangers are often named as well; train more people")
+            notes.append(
+                f"the model knows only {counted(people, 'person', 'people')}: unknown faces are often named as well; "
+                "train more people"
+            )
         # A model of whole images takes a photograph with a small face for a picture of something else.
         whole = not self.model.detect and identities[0].reason == "unlike"
         # Arrays are no photographs: they have the size of the training images.
@@ -176,7 +178,8 @@ class Identifier:
             place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and len(identities) > 1 else ""
             lines.append(f"{name}{place}: {_sentence(identity)}")
         figures = {"identity": identities[0], "boxes": faces.boxes, "others": identities[1:]}
-        return Report(figures=figures, lines=lines, inputs=[name], outputs=outputs, notes=notes)
+        shown = {"corrupted": explained}
+        return Report(figures=figures, lines=lines, inputs=[name], outputs=outputs, notes=notes, shown=shown)
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
         """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
@@ -200,6 +203,12 @@ class Identifier:
         """Return who is on the faces `rows` (n_faces, n_pixels)."""
         asked = self.identification
         return self.model.recognizer.identify(rows, threshold=asked.threshold, top=asked.top)
+
+
+def _explained(recognizer: FaceRecognizer, rows: Rows, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return the picture of what was judged corrupted on faces, which are rows of pixels."""
+    reconstructions, cleaned, corrupted, _ = recognizer.explain(rows)  # the noise cannot be drawn
+    return residual_picture(rows, reconstructions, cleaned, corrupted, shape, white=recognizer.white_)
 
 
 @takes_files

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import binary_propagation, gaussian_filter
 from scipy.special import ndtri
 
 from visionnmf import NMF, choices
 from visionnmf._checks import brief, check_choice, check_image_shape, check_numbers, check_rows, shown
 from visionnmf._pixel_range import BITS, bits_of, note_on
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
 Array = NDArray[Any]
@@ -267,7 +268,7 @@ def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
     pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
     if pairs:
         one, other = pairs[0]
-        more = f", and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
+        more = f", and {counted(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
         _warn(
             f"{SHARED}: images {one} ({_name(labels, one)}) and {other} ({_name(labels, other)}){more}; keep each "
             "image for one person only"
@@ -327,7 +328,8 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     check_choice(missing, "missing", choices.FACE_MISSING)
     if missing == "none":
         return np.zeros(images.shape, bool)
-    mask = saturated_pixels(images, white) if missing == "saturated" else flat_blocks(images, brightest)
+    blocks = flat_blocks(images, brightest)
+    mask = saturated_pixels(images, white) & ~_walls(images, blocks, white) if missing == "saturated" else blocks
     if not math.isnan(background):
         mask &= np.abs(images - background) > FLAT * brightest
     seen = (~np.isnan(images)).sum(axis=(1, 2))
@@ -338,6 +340,15 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
 def saturated_pixels(images: Array, white: float) -> Mask:
     """Return the pixels that are black (0) or white."""
     return (images <= 0) | (images >= white)
+
+
+def _walls(images: Array, blocks: Mask, white: float) -> Mask:
+    """Return the pixels of even `blocks` that are white and reach the border: a wall behind a face is not missing."""
+    areas = blocks & (images >= white)
+    inner = np.zeros(images.shape[1:], bool)
+    inner[1:-1, 1:-1] = True
+    within = np.array([[[0, 0, 0]] * 3, [[0, 1, 0], [1, 1, 1], [0, 1, 0]], [[0, 0, 0]] * 3], bool)  # not across images
+    return np.asarray(binary_propagation(areas & ~inner, within, areas)) if areas.any() else areas
 
 
 def flat_blocks(images: Array, brightest: float) -> Mask:

@@ -34,6 +34,7 @@ LONGEST = 640  # pixels; photographs with a longer side are searched at a smalle
 SMALLEST_SHARE = 8  # the smallest face is the shorter side over this
 SCALE_STEP = 1.2
 LEAST_SIZE = 24  # pixels of the cascade's window
+NO_FACE = "no upright frontal face was found"
 CROP = 0.84  # share of the box that is cut out: from the brows to the chin, without background
 
 Box = tuple[int, int, int, int]
@@ -78,7 +79,13 @@ def open_faces(
     side = size or (choices.FACE_SIZE if detect else None)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", UserWarning)
-        faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
+        try:
+            faces = load_faces(source, size=(side, side) if side else None, read=read_face if detect else None)
+        except UnreadableError as error:
+            if NO_FACE not in str(error):
+                raise
+            cure = "or leave out detect=True where pictures show nothing but the face"
+            raise UnreadableError(f"{error}, {cure}") from None
     if named and not faces.labels.all():  # 0 stands for a person who is not known
         raise ParameterError(f"source must say who is on each image; got {source} without labels")
     for note in notes:
@@ -188,7 +195,7 @@ def cut_faces(image: NDArray[Any], path: str | Path) -> list[tuple[Box, NDArray[
     """Cut out the faces of a photograph, the largest first; return boxes and what is in them."""
     boxes = find_faces(image)
     if not boxes:
-        raise UnreadableError(f"{path}: no upright frontal face was found; crop it by hand")
+        raise UnreadableError(f"{path}: {NO_FACE}; crop it by hand")
     return [(box, crop_face(image, box)) for box in boxes]
 
 

@@ -38,7 +38,7 @@ from . import distances as by_distance, images as of_images
 from .distances import ALONE, LeftOut, Mixture, Weights, relative_distances
 from .identities import Identity
 from .images import Decomposition
-from .occlusion import RobustResidual
+from .occlusion import LEAST_SIDE, CoveredFaces
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -56,7 +56,14 @@ FLOATS: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensu
 # A search is compared if it finds between these shares of the training pixels. If it finds more, it finds what images
 # show: of digits with salt and pepper of 0.3, 0.65 to 0.72 are black or white.
 NOTICED, MOST_FOUND = 0.005, 0.6
-FEW = "y has (one person|two people)"
+FEW = "y has (one person|two people|three people)"
+FEW_PEOPLE = (
+    "y has one person, so that identify will name nobody",
+    "y has two people, who do not show how unknown people differ: the threshold rejects {rate:.0%} of the images of "
+    "these two, and most unknown people may pass",
+    # an unknown fourth person is as likely as each of the three to be the least unlike the others
+    "y has three people, of whom each can play unknown: of other unknown people a quarter or more may pass",
+)
 MAX_NAMES = 64 << 20  # bytes of the array of names of a file, where each takes as many as the longest
 # fitted attributes that are NaN where nothing tells them, and that are infinite where nothing limits them
 RATES = ("threshold_", "false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_")
@@ -73,14 +80,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    rule : {"auto", "residual", "occluded"}, default="auto"
+    rule : {"auto", "residual"}, default="auto"
         The distance: "residual" is what a person's images leave unexplained of the cleaned probe (Zhang et al.);
         noisier probes get a larger ridge. "auto" mixes it with that of linear discriminants, as cross-validation on the
-        training images chooses. "occluded" counts visible pixels that are left unexplained (Deng et al.); only the
-        gallery is cleaned.
-    n_components : int, default=100
+        training images chooses; if nobody is clearly the nearest, it compares what is left without parts that may be
+        covered, and counts visible pixels that are left unexplained (Deng et al.). This needs an `image_shape`.
+    n_components : int >= 1, default=100
         Of the model; superfluous components shrink to zero.
-    outliers : float or "auto", default="auto"
+    outliers : float > 0 or "auto", default="auto"
         How many standard deviations of the noise a training pixel may be away from the model; probes are allowed twice
         as much. "auto" chooses among 1.5, 3, 6, 12 and infinity by cross-validation on the training images.
     missing : {"auto", "blocks", "saturated", "none"}, default="auto"
@@ -89,7 +96,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         "blocks" if nothing can be compared, unless these are more than 60 % of the pixels.
     image_shape : tuple of (int, int) or None, default=None
         Height and width, without which blocks are not searched for.
-    unknown_rate : float, default=0.05
+    unknown_rate : float in (0, 1), default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
     thorough : bool, default=False
         Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
@@ -109,45 +116,45 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         copies of an earlier image of the same person.
     model_, classifier_
         The fitted model, and what finds the distances from people.
-    components_ : ndarray [shape=(n_components, n_pixels)]
+    components_ : ndarray [shape=(n_components, n_pixels), >= 0]
         The model's components, scaled to unit norm.
-    missing_, outliers_, mixture_ : str, float, Weights
+    missing_, outliers_, mixture_ : str, float > 0, Weights
         What was chosen, or given. The weights of the mixture are those of class residuals and linear discriminants;
         with rules other than "auto" the first is 1.
     missing_scores_, outliers_scores_, mixture_scores_ : dict
         How probable the right person is, by each choice, on training images that were left out: the geometric mean of
         their probabilities, 0 to 1. Empty if there was nothing to choose.
-    reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels)]
+    reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels), >= 0]
         The model's reconstructions of the training images, and the training images after cleaning.
-    scale_ : float
+    scale_ : float >= 0
         Standard deviation of the noise of training pixels.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
         Training pixels that are missing, or further from the model than 4 ``scale_`` and 15 % of white.
-    corrupted_rate_ : float
+    corrupted_rate_ : float in [0, 1]
         Their mean share on left-out training images of known people, with which to compare new images; or NaN.
     white_, brightest_, background_ : float
         The value of white (1, or that of 8, 10, 12, 14 or 16 bits, as the largest training pixels suggest), the largest
         pixel, and the value of an even background; NaN without one.
-    threshold_, threshold_pixels_ : float, ndarray of int
+    threshold_, threshold_pixels_ : float >= 0, ndarray of int
         Relative distance beyond which :meth:`identify` rejects, by cross-validation on left-out people, and the pixels
         that set it. With two people it rejects a share `unknown_rate` of their own images; with one, everything. NaN
         without `calibrate`.
-    false_acceptance_rate_, false_rejection_rate_ : float
+    false_acceptance_rate_, false_rejection_rate_ : float in [0, 1]
         Shares of images of unknown people that pass, and of known people that are rejected, by cross-validation. NaN if
         fewer than three people, or fewer than two with several images, can tell.
-    rate_intervals_ : ndarray [shape=(2, 2)]
+    rate_intervals_ : ndarray [shape=(2, 2), in [0, 1]]
         90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN. They hold
         for images taken like the training images, and not for known people at a later time or in another light.
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
-    unlike_ : ndarray [shape=(n_people,)]
+    unlike_ : ndarray [shape=(n_people,), > 0]
         Limit of the unlikeness (:func:`.images.unlikeness`) beyond which :meth:`identify` does not name a person: 1.1
         times the 0.99 quantile of left-out images of people who stay, and for a person who was added at least
         ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
-    faceless_ : float
+    faceless_ : float > 0
         The same of people who are left out: a picture beyond this and the nearest person's limit is probably no face.
-    unexplained_ : float
+    unexplained_ : float > 0
         Share of an image's coarse contrast beyond which the model explains so little of it that it is noise.
     n_features_in_, feature_names_in_
         As in scikit-learn. :func:`load` says which attributes a model that was read from a file does not have.
@@ -342,9 +349,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         values = self.white_, self.brightest_, self.background_
         return of_images.found_in_rows(of_images.hidden(data, given), self.image_shape, missing, *values)
 
-    def _new_classifier(self) -> Mixture | RobustResidual:
-        """Return what finds distances, unfitted."""
-        return RobustResidual(self.image_shape) if self.rule == "occluded" else Mixture(self.mixture_)
+    def _new_classifier(self, image_shape: tuple[int, int] | None) -> Mixture | CoveredFaces:
+        """Return what finds distances of images of this shape, unfitted."""
+        if self.rule == "auto" and image_shape is not None and min(image_shape) >= LEAST_SIDE:
+            return CoveredFaces(self.mixture_, image_shape)
+        return Mixture(self.mixture_)
 
     def _fit_classifier(self) -> None:
         """Set what depends on the fitted model, and learn the cleaned images of everybody."""
@@ -352,18 +361,17 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._fitted_shape = self.image_shape
         norms = np.linalg.norm(self.model_.components_, axis=1, keepdims=True)
         self.components_ = self.model_.components_ / np.where(norms > 0, norms, 1)  # zeros stay zeros
-        self.classifier_ = self._new_classifier().fit(self.cleaned_, self.labels_)
+        self.classifier_ = self._new_classifier(self.image_shape).fit(self.cleaned_, self.labels_)
 
     def _judge_left_out(self, data: Array, missing: Mask, different: Labels, step: Progress) -> LeftOut:
         """Judge the `different` images by what is learnt without them, and without the people who play unknown."""
         data, missing, people = data[different], missing[different], self.labels_[different]
         drawn = self.reconstructions_[different]
         grain = of_images.grain(np.where(missing, drawn, data), self.image_shape) / self.white_  # of all pixels
-        pixels = np.arange(data.shape[1])
+        pixels, shape = np.arange(data.shape[1]), self.image_shape
         # A grid of pixels saves time, but noise (`scale_`) cancels out less over few: the threshold would be too high.
-        grid = not self.thorough and self.rule != "occluded"  # which needs neighbouring pixels
-        if grid and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
-            pixels = by_distance.pixel_grid(self.image_shape, data.shape[1])
+        if not self.thorough and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
+            pixels, shape = by_distance.pixel_grid(shape, data.shape[1])
         self.threshold_pixels_ = pixels
         data, missing, found = data[:, pixels], missing[:, pixels], []
         folds = list(by_distance.people_folds(people))
@@ -376,12 +384,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             model = self._new_model((len(rest), len(pixels)), CHOOSING_ITERATIONS)
             drawn, scale = of_images.fitted_to(model, data[rest], missing[rest])
             cleaned = of_images.winsorise(data[rest], drawn, self.outliers_, scale, missing[rest])
-            classifier = self._new_classifier().fit(cleaned, who)
+            classifier = self._new_classifier(shape).fit(cleaned, who)
             # Of many images of unknown people, every second, third, ... is tested.
             new = np.concatenate([unknown[:: max(1, -(-len(unknown) // by_distance.MOST_TESTED))], known])
             images, hidden = data[new], missing[new]
             parts = of_images.decomposed(model, images, hidden, scale, self.outliers_, self.white_, None)
-            relative = by_distance.relative_distance(_distances(classifier, images, hidden, parts))
+            relative = by_distance.relative_distance(
+                by_distance.distances_of(classifier, images, hidden, parts, self.white_)
+            )
             unlike = of_images.unlikeness_of(
                 images, hidden, parts.reconstructions, grain[new], self.white_, self.image_shape, pixels
             )
@@ -436,8 +446,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             In the order of ``classes_``; comparable within a row.
         """
         data, missing = self._check_new(X, mask)
-        cleans = self.rule != "occluded"
-        return self._distances(data, missing, self._decompose(data, missing) if cleans else None)
+        return self._distances(data, missing, self._decompose(data, missing))
 
     def predict(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
         """Return the label of the nearest person on each image, at any distance; see :meth:`distances`."""
@@ -559,9 +568,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return of_images.unlikeness_of(data, missing, parts.reconstructions, detail, self.white_, self.image_shape)
 
     @one_blas_thread()
-    def _distances(self, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
+    def _distances(self, data: Array, missing: Mask, parts: Decomposition) -> Array:
         """Return the distances (n_images, n_people) of new images."""
-        return _distances(self.classifier_, data, missing, parts)
+        return by_distance.distances_of(self.classifier_, data, missing, parts, self.white_)
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed; the reader of model files calls this method."""
@@ -619,23 +628,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._fit_classifier()
 
 
-def _distances(classifier: Mixture | RobustResidual, data: Array, missing: Mask, parts: Decomposition | None) -> Array:
-    """Return the distances (n_images, n_people) of new images: of cleaned ones, unless covered pixels are found."""
-    if isinstance(classifier, RobustResidual):
-        return classifier.distances(data, missing)
-    assert parts is not None
-    return classifier.distances(parts.cleaned)
-
-
 def warn_of_few(n_people: int, unknown_rate: float) -> None:
     """Warn if people are so few that nothing shows how unknown people differ."""
-    if n_people > 2:
+    if n_people > len(FEW_PEOPLE):
         return
-    warnings.warn(
-        "y has one person, so that identify will name nobody; train three people or more, or give identify a threshold"
-        if n_people == 1
-        else f"y has two people, who do not show how unknown people differ: the threshold rejects {unknown_rate:.0%} "
-        "of the images of these two, and most unknown people may pass; train three people or more",
-        UserWarning,
-        stacklevel=3,
-    )
+    sentence = FEW_PEOPLE[n_people - 1].format(rate=unknown_rate)
+    warnings.warn(f"{sentence}; train more people, or give identify a threshold", UserWarning, stacklevel=3)

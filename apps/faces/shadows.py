@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 from visionnmf import NMF, choices
 from visionnmf._checks import check_count
 from visionnmf._progress import Steps
+from visionnmf._text import counted
 from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
@@ -158,9 +159,9 @@ def unshadow(
     # An image that lost half of the brightness of its lit pixels counts as dark.
     before, after = np.quantile(X, BRIGHT, axis=1), np.quantile(found, BRIGHT, axis=1)
     changed, dark = float((np.abs(found - X) > CHANGED).mean()), int((after < before / 2).sum())
-    who = f"{len(people)} people" if len(people) > 1 else "one person"
-    lines = [f"{len(X)} images of {who}; {changed:.1%} of the pixels changed by more than a tenth of white"]
-    lines += [f"{dark} of them lie mostly in shadow and come out dark"] * (dark > 0)
+    who = counted(len(people), "person", "people")
+    lines = [f"{counted(len(X), 'image')} of {who}; {changed:.1%} of the pixels changed by more than a tenth of white"]
+    lines += [f"mostly in shadow, and dark in the results: {counted(dark, 'image')}"] * (dark > 0)
     return Report(
         figures={"images": len(X), "people": len(people), "changed": changed, "dark": dark},
         lines=lines,

@@ -14,6 +14,7 @@ import numpy as np
 
 from visionnmf._checks import shown
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.drawing import components_picture
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
@@ -58,7 +59,7 @@ def _lines(recognizer: FaceRecognizer, images: int) -> list[str]:
     people = len(recognizer.classes_)
     left_out = recognizer.corrupted_rate_  # share of corrupted pixels on images that were left out, or NaN
     lines = [
-        f"{people} {'people' if people > 1 else 'person'}, {images} images of {width} x {height}; "
+        f"{counted(people, 'person', 'people')}, {counted(images, 'image')} of {width} x {height}; "
         f"{recognizer.corrupted_.mean():.1%} of the pixels judged corrupted"
         + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
     ]
@@ -206,7 +207,7 @@ def _empty_images(faces: Faces) -> list[str]:
     if not len(empty):
         return []
     first = faces.files[empty[0]] if faces.files else f"image {empty[0]}"
-    more = f", and so do {len(empty) - 1} further images" if len(empty) > 1 else ""
+    more = f", and also {counted(len(empty) - 1, 'further image')}" if len(empty) > 1 else ""
     return [f"{first} shows nothing, because all its pixels are equal{more}; remove it, and train again"]
 
 
@@ -216,7 +217,7 @@ def _shared_images(faces: Faces) -> list[str]:
     if not shared:
         return []
     one, other = (faces.files[number] if faces.files else f"image {number}" for number in shared[0])
-    more = f", and so are {len(shared) - 1} further images" if len(shared) > 1 else ""
+    more = f", and also {counted(len(shared) - 1, 'further pair')}" if len(shared) > 1 else ""
     return [f"{one} and {other} are the same image of two people{more}; remove it from one of them"]
 
 
@@ -226,7 +227,7 @@ def _copied_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
     if not len(copies):
         return []
     first = faces.files[copies[0]] if faces.files else f"image {copies[0]}"
-    more = f", and so are {len(copies) - 1} further images" if len(copies) > 1 else ""
+    more = f", and also {counted(len(copies) - 1, 'further image')}" if len(copies) > 1 else ""
     return [
         f"{first} is a copy of another image of the same person{more}; copies count as one image for the threshold and "
         "its error rates"
@@ -303,7 +304,7 @@ def add_person(
     n, people = len(rows), len(recognizer.classes_)
     return Report(
         figures={"person": person, "images": n, "people": people},
-        lines=[f"{person}: {n} {'images' if n > 1 else 'image'} added, {people} people"],
+        lines=[f"{person}: {counted(n, 'image')} added, {counted(people, 'person', 'people')}"],
         model=added,
         inputs=list(map(str, sources)),
         outputs=[str(out)],

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from visionnmf import choices
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, check_parents, expand_images, together
+from visionnmf.io.inputs import names_of
 
 from .settings import ExtractorFiles
 
@@ -74,7 +76,8 @@ def extract_features(
     """
     check_format(out)
     outputs = [Path(path) for path in (out, files.save) if path is not None]
-    images = expand_images([str(source) for source in sources])
+    names = names_of(sources)
+    images = expand_images(names)
     inputs: list[str | Path] = [*images, *([files.use] if files.use is not None else [])]
     check_outputs(outputs, force, inputs=inputs)
     check_parents(outputs)
@@ -111,8 +114,8 @@ def extract_features(
     speed = f"{seconds:.1f} s ({n / seconds:.0f} images/s)"
     return Report(
         figures={"images": n, "features": features, "seconds": seconds, "images_per_second": n / seconds},
-        lines=[f"{n} images, {sum(features.values())} features ({views}), {speed}"],
-        inputs=[str(source) for source in sources],
+        lines=[f"{counted(n, 'image')}, {counted(sum(features.values()), 'feature')} ({views}), {speed}"],
+        inputs=names,
         outputs=[str(path) for path in outputs],
         skipped=found.skipped,
         notes=found.notes,

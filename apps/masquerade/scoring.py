@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from visionnmf._checks import check_count
+from visionnmf._text import counted
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError
+from visionnmf.io.inputs import names_of
 
 from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
 from .session_cutter import Origin, Session, sessions
@@ -99,7 +101,8 @@ class SessionResult:
         when = "" if start is None or end is None else f", {start} to {end}"
         head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
-            return [f"{head} ({self.n_commands} commands; train a model for this user first)"]
+            cure = "train this user first, or give user=NAME if the log names no users"
+            return [f"{head} ({counted(self.n_commands, 'command')}; {cure})"]
         severity = f", {self.severity}" if self.severity else ""
         lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"]
         if self.verdict != "alarm" or not self.reasons:
@@ -169,7 +172,7 @@ def score(
     """
     if not isinstance(model, MasqueradeModel):
         model = load(model)
-    paths = [str(path) for path in logs]
+    paths = names_of(logs, "logs")
     # Work is shared with other processes if there are several jobs, or with workers if there is a cluster, which has
     # priority. How many users there are is not known yet, so `n_jobs` also stands for the number of tasks.
     if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and STANDARD_INPUT in paths:

@@ -25,6 +25,7 @@ masquerades seldom come alone, a fifth of the previous session's score is added 
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
-from visionnmf._checks import check_choice, check_count, check_number
+from visionnmf._checks import check_choice, check_count, check_flag, check_number
+from visionnmf._text import counted
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.exceptions import ParameterError
 
@@ -93,6 +95,14 @@ def _count_all(X: Sequence[Symbols]) -> list[CountedSession]:
     """Count the symbols of each session of `X`."""
     check_sequence(X)
     return [count_session(session) for session in X]
+
+
+def least_sessions(false_alarm_rate: float) -> int:
+    """Return the least number of sessions that can tell a threshold which so small a share of new ones exceeds.
+
+    A new session is above all of n earlier ones with a chance of 1 / (n + 1), so n must be 1 / rate - 1 or more.
+    """
+    return math.ceil(1 / false_alarm_rate - 1 - 1e-9)
 
 
 class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
@@ -178,8 +188,9 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of sequences of hashable symbols
-            The sessions; empty ones are skipped. One is enough to start with. The usual cost, its deviation and the
-            threshold are means of what these sessions show and of what is usual among users; with 50 sessions both
+            The sessions; empty ones are skipped. One is enough to start with, but a warning says that fewer than 1 /
+            `false_alarm_rate` - 1 cannot tell so small a share. The usual cost, its deviation and the threshold are
+            means of what these sessions show and of what is usual among users; with 50 sessions both
             count about the same, with more the user's own count more.
         y : None
             Ignored.
@@ -193,6 +204,13 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         counted = [session for session in _count_all(X) if session.length]
         if not counted:
             raise ParameterError("X must hold at least one session with a command; got none")
+        if len(counted) < (least := least_sessions(self.false_alarm_rate)):
+            warnings.warn(
+                f"X has {len(counted)} sessions, and a false alarm rate of {self.false_alarm_rate:.2g} can only hold "
+                f"from {least} on; expect more false alarms",
+                UserWarning,
+                stacklevel=2,
+            )
         self.session_length_ = float(np.median([session.length for session in counted]))
         self.doubtful_ = self._find_doubtful(counted)
         doubtful = set(self.doubtful_.tolist())
@@ -361,7 +379,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             accept = anomaly <= self.threshold_ or self.learning
             weight = 1.0 if accept else REJECTED_WEIGHT
         else:
-            weight = float(accept)
+            weight = float(check_flag(accept, "accept"))
             if accept:  # the session is the user's, so a high score is no reason to suspect the next one
                 self.previous_score_ = min(self.previous_score_, 0.0)
         if weight:
@@ -426,12 +444,12 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     def _sentence(self, command: Hashable, session: CountedSession) -> str:
         """Say why a command makes a session costly: it is new, rare, follows new commands, or is too frequent."""
         count = session.commands[command]
-        what = f"{command} ({count} time{'s' if count > 1 else ''})"
+        what = f"{command} ({counted(count, 'time')})"
         known = self.profile_.commands.get(command, 0.0)  # sessions with it, of which doubtful ones count in part
         if self.profile_.is_new(command):
             return f"{what}: " + ("seen only in doubtful sessions" if known else "never seen before")
         # `known` counts rejected sessions a little, and `n_sessions_` does not.
-        sessions = f"{max(1, min(round(known), self.n_sessions_))} of {self.n_sessions_} sessions"
+        sessions = f"{max(1, min(round(known), self.n_sessions_))} of {counted(self.n_sessions_, 'session')}"
         if known < 0.1 * self.n_sessions_:
             return f"{what}: rare, seen in {sessions}"
         # How often the command follows each predecessor after which the profile never had it. Rejected sessions have

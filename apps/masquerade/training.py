@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from visionnmf._checks import check_count
+from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
 from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import check_outputs, check_parents
+from visionnmf.io.inputs import names_of
 
 from .log_formats import read_logs
 from .session_cutter import MAX_USERS, sessions
-from .session_scorer import SessionScorer
+from .session_scorer import SessionScorer, least_sessions
 from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
 
@@ -58,8 +61,9 @@ def train(
     -------
     Report
         With the ``model``. The figure ``users`` has for each user: ``user``, ``sessions``, ``commands``, ``doubtful``
-        (number of sessions unlike all others), ``threshold``, and ``learning`` (whether there are too few sessions for
-        alarms). The last 1000 sessions of each user are learnt.
+        (number of sessions unlike all others), ``threshold``, ``learning`` (whether there are too few sessions for
+        alarms) and ``least`` (the sessions that the false alarm rate takes). The last 1000 sessions of a user are
+        learnt.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def train(
     2
     """
     check_count(n_jobs, "n_jobs")
-    paths = [str(path) for path in histories]
+    paths = names_of(histories, "histories")
     if model is not None:
         check_outputs([model], force, inputs=paths)
         check_parents([model])
@@ -100,12 +104,17 @@ def _line(row: dict[str, Any]) -> str:
     """Return a row of :func:`_row` in words."""
     unlike = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
     few = "; too few for alarms yet" if row["learning"] else ""
-    return f"{row['user']}: {row['sessions']} sessions, {row['commands']} different commands{unlike}{few}"
+    if not few and row["sessions"] < row["least"]:
+        few = f"; expect more false alarms than asked for, which take {row['least']} sessions"
+    sessions, commands = counted(row["sessions"], "session"), counted(row["commands"], "different command")
+    return f"{row['user']}: {sessions}, {commands}{unlike}{few}"
 
 
 def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
     """Return a new scorer with the parameters of `scorer`, fitted to one user's sessions."""
-    return SessionScorer(**scorer.get_params()).fit(sessions)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"X has \d+ sessions")  # the line of the user says so
+        return SessionScorer(**scorer.get_params()).fit(sessions)
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
@@ -119,6 +128,7 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
         "doubtful": len(scorer.doubtful_),
         "threshold": scorer.threshold_,
         "learning": scorer.learning,
+        "least": least_sessions(scorer.false_alarm_rate),
     }
 
 

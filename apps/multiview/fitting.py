@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import MultiviewNMF
 from visionnmf._checks import check_matplotlib
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
@@ -34,33 +35,28 @@ MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
 def _view_line(view: dict[str, Any]) -> str:
     """Return the line of a view in the summary of a fit; `view` is an item of the figure ``views``."""
-    parts = [_count(view["features"], "feature"), _count(view["used"], "component")]
+    parts = [counted(view["features"], "feature"), counted(view["used"], "component")]
     if not view["used"]:
         parts[1] += " (all are too weak here to count; more components or a weaker penalty may change that)"
     error = 100 * view["error"]  # in %; from 99.5 on it would be printed as 100 or more
     parts.append(f"{error:.0f} % not explained" if error < 99.5 else "nothing explained")
     # a list times a condition that is false is empty
     parts += ["left out because it looks like noise"] * (view["weight"] == 0)
-    parts += [f"missing for {_count(view['missing'], 'sample')}"] * (view["missing"] > 0)
-    parts += [f"{view['gaps']} single entries missing"] * (view["gaps"] > 0)
+    parts += [f"missing for {counted(view['missing'], 'sample')}"] * (view["missing"] > 0)
+    parts += [f"{counted(view['gaps'], 'single entry', 'single entries')} missing"] * (view["gaps"] > 0)
     return f"  {view['name']}: {', '.join(parts)}"
-
-
-def _count(number: int, word: str) -> str:
-    """Return a number of things in words."""
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def fit_lines(figures: dict[str, Any]) -> list[str]:
     """Return the figures of :func:`fit_views` in words."""
     several = len(figures["views"]) > 1  # below, a list times a condition that is false is empty
-    kinds = [_count(figures["n_components"], "component")]
+    kinds = [counted(figures["n_components"], "component")]
     if several:
         some = figures["n_components"] - figures["shared"] - figures["private"] - figures["unused"]
         kinds += [f"{figures['shared']} shared by all views", *[f"{some} shared by some"] * (some > 0)]
         kinds += [f"{figures['private']} private to one"]
     kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
-    views = _count(len(figures["views"]), "view")
+    views = counted(len(figures["views"]), "view")
     return [
         f"{figures['samples']} samples, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
         f"  loss: {figures['loss']}",
@@ -256,7 +252,7 @@ def transform_views(
     _write(codes, W, found.keys, [f"component{k}" for k in range(W.shape[1])], force)
     return Report(
         figures={"samples": len(W), "n_components": W.shape[1]},
-        lines=[f"{len(W)} samples, {W.shape[1]} codes each"],
+        lines=[f"{counted(len(W), 'sample')}, {counted(W.shape[1], 'code')} each"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(codes)],
         skipped=found.skipped,
@@ -314,10 +310,10 @@ def impute_views(
             # entries that were given are written exactly as they were
             values = whole[name] if own is None else np.where(np.isnan(own), whole[name], own)
             _write(path, values, found.keys, [f"{name}_{i}" for i in range(values.shape[1])], force)
-    filled = f", {missing} missing views filled in" if missing else ""
+    filled = f", {counted(missing, 'missing view')} filled in" if missing else ""
     return Report(
         figures={"samples": len(found.keys), "n_components": len(known.model.components_), "filled": missing},
-        lines=[f"{len(found.keys)} samples{filled}"],
+        lines=[f"{counted(len(found.keys), 'sample')}{filled}"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,

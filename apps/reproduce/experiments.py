@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
@@ -98,6 +99,7 @@ class Experiment:
     replaced: str = ""  # which data take the place of the paper's, and why; empty if the data are the paper's
     protocol: tuple[str, ...] = ()  # what the paper leaves open, and what is done here: a sentence each
     missing: str = ""  # why the item cannot be repeated
+    packages: tuple[str, ...] = ()  # that a part needs, which is left out without them
 
     @property
     def paper(self) -> str:
@@ -105,7 +107,7 @@ class Experiment:
         return self.name.partition("/")[0]
 
     def state(self) -> str:
-        """Return "runs", "nearest data: ...", "no data: ..." or "missing: ...".
+        """Return "runs", "nearest data: ...", "no data: ..." or "missing: ..."; and which packages are not installed.
 
         Returns
         -------
@@ -117,7 +119,17 @@ class Experiment:
         absent = [name for name in self.files if folder is None or not (folder / name).exists()]
         if absent:
             return f"no data: {', '.join(absent)}"
-        return f"nearest data: {self.replaced}" if self.replaced else "runs"
+        without = f"; in part, without {', '.join(found)}" if (found := self.uninstalled()) else ""
+        return (f"nearest data: {self.replaced}" if self.replaced else "runs") + without
+
+    def uninstalled(self) -> list[str]:
+        """Return those of the `packages` that are not installed.
+
+        Returns
+        -------
+        list of str
+        """
+        return [name for name in self.packages if find_spec(name) is None]
 
 
 def drawn_each(labels: Any, each: int, seed: int) -> Any:

@@ -26,7 +26,6 @@ from visionnmf.io import output_file, output_folder, write_image
 from . import registry
 from .data import data_folder
 from .experiments import Experiment, Outcome, Result, Row, Sizes
-from .page import check_page, write_page
 
 
 def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> list[Report]:
@@ -43,7 +42,7 @@ def list_items(names: Sequence[str] = (), *, data: str | Path | None = None) -> 
     -------
     list of Report
         One for each item, with the figures ``name``, ``title`` and ``available``: "runs", "nearest data: ...",
-        "no data: ..." or "missing: ...".
+        "no data: ..." or "missing: ...". Packages that are not installed are named as well.
 
     Raises
     ------
@@ -77,17 +76,17 @@ def reproduce(
     stop_at_error: bool = False,
     progress: Progress | None = None,
 ) -> list[Report]:
-    """Repeat tables and figures of the papers, and write a page that compares the results with the papers'.
+    """Repeat tables and figures of the papers, and compare the results with the papers'.
 
-    The folder `out` gets the page, ``index.html``, and a folder for each paper with a JSON file for each item
-    and its pictures. A result is used again if the version, the data and `quick` are the same.
+    The folder `out` gets a folder for each paper with a JSON file for each item and its pictures. A result is used
+    again if the version, the data and `quick` are the same.
 
     Parameters
     ----------
     names : sequence of str
         Papers ("mahnmf") or items ("mahnmf/fig-5"); :func:`list_items` has all.
     out : str or Path, default="reproduced"
-        The folder for the page.
+        The folder for the results.
     quick : bool, default=False
         Whether fewer splits, starts or ranks are run. Such figures show that all works, and are not for citing.
     data : str, Path or None, default=None
@@ -95,7 +94,7 @@ def reproduce(
     n_jobs : int, default=1
         Number of processes. Each experiment has one thread.
     force : bool, default=False
-        Whether kept results are run again, and an ``index.html`` that something else wrote is replaced.
+        Whether kept results are run again.
     stop_at_error : bool, default=False
         Whether the first error of an experiment is raised. By default it is reported, and the others go on.
     progress : callable or None, default=None
@@ -106,14 +105,14 @@ def reproduce(
     list of Report
         One for each table or figure, with the figures ``name``, ``title``, ``paper``, ``available``, ``seconds`` (None
         if it was not run, or failed), ``cached``, ``rows`` (the claim or figure, the paper, ours, and the difference),
-        ``tables``, ``pictures``, and what the page says besides.
+        ``tables``, ``pictures``, and what is said about the item.
 
     Raises
     ------
     ParameterError
         For an unknown name, if nothing can be run, or if matplotlib is not installed.
     MediaError
-        If the page cannot be written.
+        If a result cannot be written.
     """
     check_count(n_jobs, "n_jobs")
     for flag, name in ((quick, "quick"), (force, "force"), (stop_at_error, "stop_at_error")):
@@ -124,7 +123,6 @@ def reproduce(
         reasons = "; ".join(f"{one.name}: {one.missing}" for one in found) or "none"
         raise ParameterError(f"names must have an item that can be run; got {reasons}")
     check_matplotlib()
-    check_page(out, force)
     output_folder(out)
     outcomes: dict[str, Outcome] = {}
 
@@ -136,14 +134,11 @@ def reproduce(
 
     jobs = {one.name: (one.name, Path(out), quick, data, force, stop_at_error) for one in wanted}
     run_parallel(jobs, _run, n_jobs, keep)
-    with _environment(data):  # the page says which data sets are in the folder `data`
-        command = ["visionnmf reproduce", *names, *(["--quick"] if quick else [])]
-        reports = [_report(one, outcomes.get(one.name, Outcome(one.name)), Path(out)) for one in found]
-    write_page(out, reports, command=" ".join(command), quick=quick)
-    return reports
+    with _environment(data):  # reports say which data sets are in the folder `data`
+        return [_report(one, outcomes.get(one.name, Outcome(one.name)), Path(out), quick) for one in found]
 
 
-def _report(one: Experiment, outcome: Outcome, out: Path) -> Report:
+def _report(one: Experiment, outcome: Outcome, out: Path, quick: bool) -> Report:
     """Return the report of an experiment, whose pictures are in the folder `out`."""
     result = outcome.result or Result([])
     rows = [row.cells() for row in result.rows]
@@ -155,6 +150,7 @@ def _report(one: Experiment, outcome: Outcome, out: Path) -> Report:
         "available": one.state(),
         "seconds": None if outcome.result is None else outcome.seconds,
         "cached": outcome.cached,
+        "quick": quick,
         "rows": rows,
         "tables": result.tables,
         "pictures": result.pictures,
@@ -199,8 +195,7 @@ def _run(name: str, out: Path, quick: bool, data: str | Path | None, force: bool
     with _environment(data), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # papers end fits by a number of iterations, and a model warns of that
         one = registry.EXPERIMENTS[name]
-        path = out / f"{name}{'-quick' if quick else ''}.json"
-        key = _key(one, quick)
+        path, key = _path(name, out, quick), _key(one, quick)
         kept = None if force else _kept(path, key)
         if kept is not None:
             return kept
@@ -228,7 +223,15 @@ def _key(one: Experiment, quick: bool) -> str:
     folder = data_folder()
     files = [path for name in one.files if folder is not None and (path := folder / name).exists()]
     sizes = {path.name: path.stat().st_size for path in files}
-    return settings_key({"version": __version__, "quick": quick, "data": sizes, "folder": str(folder)})
+    without = one.uninstalled()
+    return settings_key(
+        {"version": __version__, "quick": quick, "data": sizes, "folder": str(folder), "without": without}
+    )
+
+
+def _path(name: str, out: Path, quick: bool) -> Path:
+    """Return the JSON file of the result of an item."""
+    return out / f"{name}{'-quick' if quick else ''}.json"
 
 
 def _kept(path: Path, key: str) -> Outcome | None:
@@ -252,8 +255,9 @@ def _with_files(result: Result, path: Path) -> Result:
     output_folder(path.parent)
     names = {}
     for number, (caption, picture) in enumerate(result.pictures.items(), 1):
-        file = path.with_name(f"{path.stem}-{number}.png")
-        if isinstance(picture, np.ndarray):
+        drawn = not isinstance(picture, np.ndarray)
+        file = path.with_name(f"{path.stem}-{number}.{'svg' if drawn else 'png'}")
+        if not drawn:
             write_image(file, picture, force=True)
         else:
             save_figure(picture, file)

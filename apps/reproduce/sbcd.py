@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS
 
 from .data import load_face_set
-from .experiments import Experiment, Result, Row, Sizes, compared
+from .experiments import Experiment, Result, Row, Sizes, Table, compared
 from .tracks import Case, Start, Tracks, curves_of, follow_all, race
 
 __all__ = ["EXPERIMENTS", "SOLVER_NAMES", "count_iterations", "uniform_problem"]
@@ -52,6 +53,7 @@ CLAIMS: dict[str, Claims] = {
     "IS": [("sBCD", "multiplicative"), ("sBCD", "gradient descent")],
     "Beta": [("sBCD", "multiplicative"), ("sBCD", "gradient descent")],
 }
+ROUNDS = 100  # of figure 5's table
 SHAPE, RANKS = (2000, 1500), (5, 10, 20, 30, 40, 60, 80)  # of table 4
 ENOUGH, MOST = 1e-4, 1500
 PUBLISHED_ITERATIONS = {  # of table 4, at these ranks
@@ -61,20 +63,21 @@ PUBLISHED_ITERATIONS = {  # of table 4, at these ranks
     ("Beta", "sBCD"): (26.1, 42.4, 46.6, 56.3, 63, 72.4, 81.3),
 }
 LENGTH, MIXTURES, SIGNALS = 1000, 10, 5  # of figure 2
-ALPHA = 0.1  # weight of the l1 penalty of figure 5
+LOW, HIGH = 0.5, 15.0  # of the starts
+STARTS = 5
+ALPHA, RIDGE = 10.0, 1.0  # of figure 5: weights of the l1 penalty of H, and of the norm of W (footnote 3)
 
 
 def uniform_problem(shape: tuple[int, int], rank: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return data uniform in [0.5, 15], and a start, Wt (rank, n_rows) and H (rank, n_columns), of the same mean."""
+    """Return data and a start, Wt (rank, n_rows) and H (rank, n_columns), all uniform in [0.5, 15]."""
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0.5, 15, shape)
-    return X, *uniform_start(X, rank, rng, 0.5, 15)
+    X = rng.uniform(LOW, HIGH, shape)
+    return X, *uniform_start(X, rank, rng)
 
 
-def uniform_start(X: Array, rank: int, rng: np.random.Generator, low: float, high: float) -> Start:
-    """Return random factors, Wt (rank, n_rows) and H (rank, n_columns), whose product has the mean of the data."""
-    Wt, H = rng.uniform(low, high, (rank, X.shape[0])), rng.uniform(low, high, (rank, X.shape[1]))
-    return Wt, H * (X.mean() / (Wt.T @ H).mean())
+def uniform_start(X: Array, rank: int, rng: np.random.Generator) -> Start:
+    """Return the start of section 4.1, Wt (rank, n_rows) and H (rank, n_columns)."""
+    return rng.uniform(LOW, HIGH, (rank, X.shape[0])), rng.uniform(LOW, HIGH, (rank, X.shape[1]))
 
 
 def count_iterations(
@@ -86,6 +89,7 @@ def count_iterations(
     `step.objective` is that before the step.
     """
     X, Wt, H = uniform_problem(shape, rank, 0)
+    H *= X.mean() / (Wt.T @ H).mean()  # else the first iteration gains nearly all, and `enough` is a share of the start
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
         objectives.append(step.objective)
@@ -118,20 +122,25 @@ def uniform_case(
     loss: str, shape: tuple[int, int], rank: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0
 ) -> Case:
     """Return the case of random data of a shape and rank, with the weight `l1` of a penalty on H."""
-    problem = Problem(uniform_problem(shape, rank, 0)[0], LOSSES[loss], penalty_H=Penalties(l1=l1))
+    problem = Problem(uniform_problem(shape, rank, 0)[0], LOSSES[loss], *sparse_H(l1))
     title = f"{loss}, {shape[0]} × {shape[1]}, K = {rank}"
     return case(title, problem, lambda seed: uniform_problem(shape, rank, seed)[1:], methods, claims, budget)
+
+
+def sparse_H(l1: float) -> tuple[Penalties, Penalties]:
+    """Return the penalties of both factors for a weight `l1` of that of H, with which W has that of footnote 3."""
+    return Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1)
 
 
 def face_case(loss: str, step: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0) -> Case:
     """Return the case of every `step`-th pixel of the faces of ORL, a face a column, at rank 20."""
     images = load_face_set(FACES.removesuffix(".npz")).images
     X = images.reshape(len(images), -1).T[::step] + 1.0  # the IS divergence is infinite for zeros
-    problem = Problem(np.ascontiguousarray(X), LOSSES[loss], penalty_H=Penalties(l1=l1))
+    problem = Problem(np.ascontiguousarray(X), LOSSES[loss], *sparse_H(l1))
 
     def start(seed: int) -> Start:
         """Return uniform factors."""
-        return uniform_start(X, 20, np.random.default_rng(seed), 0.5, 1.5)
+        return uniform_start(X, 20, np.random.default_rng(seed))
 
     return case(f"{loss}, faces {X.shape[0]} × {X.shape[1]}, K = 20", problem, start, methods, claims, budget)
 
@@ -144,7 +153,7 @@ def followed(cases: Sequence[Case], n_starts: int) -> Result:
 def random_curves(sizes: Sizes) -> Result:
     """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
     problems = sizes.pick(full=(((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), quick=(((400, 200), 15),))
-    n_starts, seconds = sizes.pick(full=(3, 30.0), quick=(1, 1.0))
+    n_starts, seconds = sizes.pick(full=(STARTS, 30.0), quick=(1, 1.0))
     cases = [
         uniform_case(loss, shape, rank, COMPARED[loss], CLAIMS[loss], seconds)
         for loss in LOSSES
@@ -155,7 +164,7 @@ def random_curves(sizes: Sizes) -> Result:
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
-    step, n_starts, seconds = sizes.pick(full=(1, 3, 60.0), quick=(5, 1, 2.5))
+    step, n_starts, seconds = sizes.pick(full=(1, STARTS, 60.0), quick=(5, 1, 2.5))
     # the last two claims of each divergence are about the multiplicative updates and gradient descent
     cases = [face_case(loss, step, COMPARED[loss], CLAIMS[loss][-2:], seconds) for loss in ("KL", "IS")]
     return followed(cases, n_starts)
@@ -167,11 +176,30 @@ def variant_curves(sizes: Sizes, *, losses: Sequence[str], face_losses: Sequence
     These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
     """
     shape, rank, step, n_starts, seconds = sizes.pick(
-        full=((1500, 1000), 30, 1, 3, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
+        full=((1500, 1000), 30, 1, STARTS, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
     )
     cases = [uniform_case(loss, shape, rank, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in losses]
     cases += [face_case(loss, step, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in face_losses]
-    return followed(cases, n_starts)
+    result = followed(cases, n_starts)
+    return replace(result, tables={**result.tables, "What the penalty of H does": zeros_of_H(cases)}) if l1 else result
+
+
+def zeros_of_H(cases: Sequence[Case]) -> Table:
+    """Return the share of zeros in H, and the norms of both factors, without and with the norm of W (footnote 3)."""
+    table = [["data", "penalties", "share of zeros in H", "norm of W", "norm of H"]]
+    for one in cases:
+        problem, start = one.make(0)
+        for words, sides in (
+            ("none", (Penalties(), Penalties())),
+            (f"alpha = {ALPHA:g}", (Penalties(), problem.penalty_H)),
+            (f"alpha = {ALPHA:g} and the norm of W", (problem.penalty_W, problem.penalty_H)),
+        ):
+            Wt, H = (F.copy() for F in start)
+            steps = SOLVERS["sbcd-plain"].iterate(Problem(problem.X, problem.loss, *sides), Wt, H, max_iter=ROUNDS)
+            for _ in steps:
+                pass
+            table.append([one.title, words, f"{(H == 0).mean():.2f}", *(f"{np.linalg.norm(F):.3g}" for F in (Wt, H))])
+    return table
 
 
 def smooth_signals(seed: int) -> tuple[Array, Array]:
@@ -279,10 +307,10 @@ SECONDS = (
     "Seconds are CPU seconds of one thread, without the evaluation of the objective; the paper's are those of Matlab."
 )
 NEARNESS = "A method is near the lowest objective when it is within 0.2 % of the lowest one that any of them has found."
-STARTS = "All methods have the same starts, and the same budget of seconds in place of a rule that stops them."
+SAME_STARTS = "All methods have the same starts, and the same budget of seconds in place of a rule that stops them."
 UNIFORM = (
-    "Starts are uniform in [0.5, 15] as in section 4.1, but scaled to the mean of the data, and there are three in "
-    "place of five. The paper does not say how data are drawn; here they are uniform in [0.5, 15] as well."
+    "Five starts are uniform in [0.5, 15], as in section 4.1. The paper does not say how data are drawn; here they are "
+    "uniform in [0.5, 15] as well."
 )
 STEP = "Gradient descent has the fixed step of our baseline; the paper does not give its step."
 LETTER = "sBCD is the update as printed (`sbcd-plain`), without the damping that our `sbcd` adds."
@@ -295,7 +323,7 @@ EXPERIMENTS = (
         "Frobenius norm GCD, and for KL CCD, is a little better than sBCD, and sBCD is better than all others.",
         random_curves,
         data="uniform random matrices of 2000 × 1000 and 3000 × 2000; a quick run has one of 400 × 200.",
-        protocol=(UNIFORM, STARTS, NEARNESS, STEP, LETTER, SECONDS),
+        protocol=(UNIFORM, SAME_STARTS, NEARNESS, STEP, LETTER, SECONDS),
     ),
     Experiment(
         "sbcd/fig-2",
@@ -309,7 +337,7 @@ EXPERIMENTS = (
             "The paper adds Gaussian noise to the mixtures (4.1), and does not say how much; here there is none.",
             "Components are matched to the true ones by the least sum of distances; the paper does not say how.",
             "A thousandth is added to the signals, because the IS divergence is infinite for zeros.",
-            STARTS,
+            SAME_STARTS,
             STEP,
             LETTER,
             SECONDS,
@@ -325,8 +353,9 @@ EXPERIMENTS = (
         files=(FACES,),
         replaced="faces as in the paper, without Movielens and Netflix, whose ratings are not at hand",
         protocol=(
+            "Starts are uniform in [0.5, 15], as in section 4.1.",
             "One grey level is added, because the IS divergence is infinite for zeros.",
-            STARTS,
+            SAME_STARTS,
             STEP,
             LETTER,
             SECONDS,
@@ -339,7 +368,7 @@ EXPERIMENTS = (
         partial(variant_curves, losses=("KL", "IS", "Beta"), face_losses=("KL", "IS"), l1=0.0),
         data="uniform random matrices of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20.",
         files=(FACES,),
-        protocol=(UNIFORM, STARTS, NEARNESS, LETTER, SECONDS),
+        protocol=(UNIFORM, SAME_STARTS, NEARNESS, LETTER, SECONDS),
     ),
     Experiment(
         "sbcd/fig-5",
@@ -349,13 +378,12 @@ EXPERIMENTS = (
         data="a uniform random matrix of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20; KL divergence.",
         files=(FACES,),
         protocol=(
-            f"The paper does not give alpha; here it is {ALPHA:g}.",
-            "W is free, so that it can grow and H shrink without a loss: the penalty makes H no sparser. The paper's "
-            "footnote 3 bounds the norm of W.",
+            f"The paper does not give alpha; here it is {ALPHA:g}. Its footnote 3 adds the norm of W, here {RIDGE:g} / "
+            "2 times its square; without it W grows, H shrinks, and the penalty has no effect: see the table.",
             "The penalty is that of the objective, alpha times the sum of H; the printed rule, with alpha in the "
             "denominator, minimises another one.",
             UNIFORM,
-            STARTS,
+            SAME_STARTS,
             LETTER,
             SECONDS,
         ),
@@ -369,6 +397,7 @@ EXPERIMENTS = (
         protocol=(
             f"An iteration that lowers the divergence by less than {ENOUGH:g} of the start's is the last one; the "
             "paper's threshold is garbled in the text that we have.",
+            "The start is scaled to the mean of the data, because the threshold is a share of it.",
             "Gradient descent is left out: with a fixed step it gains less than that from the start.",
             UNIFORM,
             LETTER,

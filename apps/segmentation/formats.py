@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import find_objects
 
+from visionnmf._checks import check_result, shown
+from visionnmf.exceptions import ParameterError
+
 from .overlays import hexadecimal, to_eight_bits
 from .segmenter import SegmentationResult
 
@@ -52,7 +55,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     """
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for image_id, (name, result) in enumerate(pictures, start=1):
+    for image_id, (name, result) in enumerate(_pairs(pictures), start=1):
         height, width = result.labels.shape
         images.append({"id": image_id, "file_name": name, "width": width, "height": height})
         for label, (mask, corner) in enumerate(label_masks(result.labels, len(result.sizes))):
@@ -77,6 +80,21 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
         "annotations": annotations,
         "categories": [{"id": 1, "name": "segment", "supercategory": "segment"}],
     }
+
+
+def _checked(result: Any) -> SegmentationResult:
+    """Return the result of `segment`, or raise ParameterError for anything else, such as labels."""
+    found: SegmentationResult = check_result(result, "result", "segment(image)", "labels", "sizes", "properties")
+    return found
+
+
+def _pairs(pictures: Any) -> Iterator[tuple[str, SegmentationResult]]:
+    """Yield names and results; raise ParameterError for anything else."""
+    listed = list(pictures) if isinstance(pictures, Iterable) and not hasattr(pictures, "dtype") else [pictures]
+    for pair in listed:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ParameterError(f"pictures must be pairs of a file name and a result; got {shown(pair)}")
+        yield pair[0], _checked(pair[1])
 
 
 def _run_lengths(mask: NDArray[np.bool_], corner: NDArray[np.int64], shape: tuple[int, int]) -> list[int]:
@@ -118,7 +136,7 @@ def to_geojson(result: SegmentationResult) -> dict[str, Any]:
     3
     """
     features = []
-    outlines = label_outlines(result.labels, len(result.sizes))
+    outlines = label_outlines(_checked(result).labels, len(result.sizes))
     for row, polygons in zip(_rows(result), outlines, strict=True):
         coordinates = [  # rings are closed by their first corner, and y is made negative
             [(np.vstack([ring, ring[:1]]) * (1, -1)).tolist() for ring in (polygon.exterior, *polygon.holes)]
@@ -150,7 +168,7 @@ def to_svg(result: SegmentationResult) -> str:
     >>> to_svg(segment(make_mosaic(48, 64).image, 3))[:4]
     '<svg'
     """
-    height, width = result.labels.shape
+    height, width = _checked(result).labels.shape
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         f'<g fill-opacity="0.4" fill-rule="evenodd" stroke="#000" stroke-width="{max(1, max(height, width) / 500):g}">',
@@ -187,7 +205,7 @@ def to_csv(result: SegmentationResult) -> str:
     4
     """
     text = io.StringIO()
-    rows = list(_rows(result))
+    rows = list(_rows(_checked(result)))
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -245,7 +263,7 @@ def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:
     >>> [picture.shape[2] for picture in cut_out(segment(make_mosaic(48, 64).image, 3))]
     [4, 4, 4]
     """
-    picture = result.image if result.image.dtype == np.uint16 else to_eight_bits(result.image)
+    picture = result.image if _checked(result).image.dtype == np.uint16 else to_eight_bits(result.image)
     opaque = np.iinfo(picture.dtype).max
     for mask, (left, top) in label_masks(result.labels, len(result.sizes)):
         height, width = mask.shape

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._checks import check_numbers
 from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
@@ -53,8 +54,15 @@ def overlay(image: ArrayLike, labels: NDArray[Any], palette: NDArray[np.uint8] |
     (48, 64, 3)
     """
     pixels = in_full_range(check_image(image))[0]
-    if np.shape(labels) != pixels.shape[:2]:
-        raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {np.shape(labels)}")
+    labels = np.asarray(labels)
+    if labels.shape != pixels.shape[:2]:
+        raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {labels.shape}")
+    if labels.dtype.kind not in "bui" or labels.min() < 0:
+        raise ParameterError(f"labels must be whole numbers >= 0; got {labels.dtype} from {labels.min():g} on")
+    if palette is not None:
+        palette = np.asarray(check_numbers(palette, "palette", np.uint8))
+        if palette.ndim != 2 or palette.shape[1] != 3 or not len(palette):
+            raise ParameterError(f"palette must have shape (n_labels, 3); got {palette.shape}")
     names, index = _numbered(labels)
     picture = to_eight_bits(pixels)
     tints = colours(len(names)) if palette is None else palette[np.minimum(names, len(palette) - 1)]

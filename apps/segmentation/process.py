@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
+from visionnmf._text import counted
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
@@ -23,7 +25,7 @@ from visionnmf.io.inputs import stem_of
 
 from .hierarchy import count_labels
 from .overlays import draw_beside, draw_memberships, hexadecimal
-from .segmenter import SegmentationResult, segment
+from .segmenter import SegmentationResult, fewer_segments, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
 PAPER_SEGMENTS = 5
@@ -78,9 +80,9 @@ def process_image(
     Returns
     -------
     Report
-        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale``
-        (where the tree of regions was cut, 0 to 1; None if it was not cut), ``n_regions`` (of which the tree is made)
-        and ``seconds``.
+        Its figures are ``shape`` (height and width in pixels), ``sizes`` (pixels of segment 0, 1, ...), ``scale`` (the
+        strength of the last border that was removed, 0 to 1, at most the scale asked for; None if no tree was cut),
+        ``n_regions`` (of which the tree is made) and ``seconds``.
 
     Raises
     ------
@@ -111,34 +113,37 @@ def process_image(
     earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
     image, shape = io.read_reduced(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
-    result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ segments? in place of")  # a note says so
+        result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
     markers: list[dict[str, Any]] = []
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
     io.output_folder(folder)
+    labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
     with io.together():
         for file, make in files.items():
-            content = make(result)
-            _write(file, _enlarged(np.asarray(content), shape) if make is PICTURES["labels"] else content, force)
+            _write(file, labels if make is PICTURES["labels"] else make(result), force)
         each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
         "shape": shape,
-        "sizes": count_labels(_enlarged(result.labels, shape), len(result.sizes)).tolist(),
+        "sizes": count_labels(labels, len(result.sizes)).tolist(),
         "scale": result.scale,
         "n_regions": result.hierarchy.n_regions,
         "markers": markers,
         "seconds": time.perf_counter() - begin,
     }
+    fewer = fewer_segments(wanted, len(result.sizes))
     n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
-    found = f"{n} segment{'s' * (n != 1)} ({', '.join(shares)}{', ...' * (n > 10)} %)"
+    found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
     return Report(
         figures=figures,
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_reduced(result.labels.shape, shape), *_fewer(wanted, len(result.sizes)), *_marker_notes(markers)],
+        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *_marker_notes(markers)],
     )
 
 
@@ -163,15 +168,6 @@ def _line(name: str, figures: dict[str, Any], found: str) -> str:
     """Return what was found in a picture, in words."""
     height, width = figures["shape"]
     return f"{name}: {width} x {height} pixels, {found}, {figures['seconds']:.1f} s"
-
-
-def _fewer(wanted: WantedSegments, found: int) -> list[str]:
-    """Return a sentence if there are fewer segments than were asked for, and no markers, which may join some."""
-    asked = wanted.n_segments
-    if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
-        return []
-    reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
-    return [f"{found} segments in place of {asked}: {reason}"]
 
 
 def _corrected(
@@ -221,17 +217,15 @@ def process_paper(
     image, shape = io.read_reduced(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
+    whole = {method: _enlarged(found.astype(np.uint16), shape) for method, found in labels.items()}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
-        for file, found in zip(files[1:], labels.values(), strict=True):
-            io.write_image(file, _enlarged(found.astype(np.uint16), shape), force=force)
-    sizes = {
-        method: count_labels(_enlarged(found.astype(np.uint16), shape), int(found.max()) + 1).tolist()
-        for method, found in labels.items()
-    }
+        for file, found in zip(files[1:], whole.values(), strict=True):
+            io.write_image(file, found, force=force)
+    sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in whole.items()}
     figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
-    counts = ", ".join(f"{method} {len(own)} segments" for method, own in sizes.items())
+    counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
     return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])
 
@@ -290,15 +284,21 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
     """Join the COCO files of several images into one of :func:`joined_files`; programs take one file for a folder.
 
     `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
-    without such a file are left out. Images and annotations are renumbered from 1, behind those of the files before.
-    Returns whether there were two files at least; otherwise nothing is written.
+    without such a file are left out. Those of several folders are named by their paths from the folder that holds all.
+    Images and annotations are renumbered from 1, behind those of the files before. Returns whether there were two files
+    at least; otherwise nothing is written.
     """
-    names = [Path(folder) / f"{stem_of(source)}_{target.name}" for source, folder in placed]
-    documents = [json.loads(name.read_text("utf-8")) for name in names if name.is_file()]
-    if len(documents) < 2:
+    files = [(Path(folder) / f"{stem_of(source)}_{target.name}", os.path.abspath(source)) for source, folder in placed]
+    found = [(json.loads(file.read_text("utf-8")), source) for file, source in files if file.is_file()]
+    if len(found) < 2:
         return False
-    for document in documents:
+    folders = {os.path.dirname(source) for _, source in found if not os.path.basename(source).startswith("sample:")}
+    for document, source in found:
         document.pop("visionnmf", None)  # how this one was made
+        if len(folders) > 1 and os.path.dirname(source) in folders:  # pictures of several folders may have one name
+            name = Path(source).relative_to(os.path.commonpath(folders))
+            document["images"][0]["file_name"] = name.as_posix()
+    documents = [document for document, _ in found]
     joined, *documents = documents  # the first one is extended by the others
     for document in documents:
         n_images, n_annotations = len(joined["images"]), len(joined["annotations"])

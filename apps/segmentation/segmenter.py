@@ -8,6 +8,7 @@ removed one by one (:mod:`.regions`), which gives an ultrametric tree (:mod:`.hi
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from visionnmf import choices
 from visionnmf._checks import brief, check_choice
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import reduce_image
 
@@ -97,8 +99,8 @@ class SegmentationResult:
         Parameters
         ----------
         n_segments : int, >= 1, optional
-            The number of segments; there are fewer where the tree has fewer regions. :func:`segment` grows a tree of as
-            many regions as it is asked for.
+            The number of segments; there are fewer, with a warning, where the tree has fewer regions. :func:`segment`
+            grows a tree of as many regions as it is asked for.
         scale : float in [0, 1], optional
             All borders up to this height are removed: 0 leaves nearly all regions apart, 1 gives one segment.
         markers : array-like of int [shape=(height, width), >= 0], optional
@@ -132,6 +134,11 @@ class SegmentationResult:
         """
         numbered = None if markers is None else check_markers(markers, self.hierarchy.labels >= 0)
         cut = _cut(self.hierarchy, self.image, n_segments, scale, numbered)
+        if n_segments is not None and markers is None and len(cut.sizes) < n_segments:
+            why = f"the tree has no more regions; segment(image, {n_segments}) may find more"
+            warnings.warn(
+                f"{counted(len(cut.sizes), 'segment')} in place of {n_segments}: {why}", UserWarning, stacklevel=2
+            )
         return replace(self, **cut._asdict(), memberships=None, drawn=None)
 
     @cached_property
@@ -221,7 +228,7 @@ def segment(
     image : array-like [shape=(height, width) or (height, width, 1, 3 or 4)]
         Grey, RGB or RGBA (blended onto white); uint8, uint16, or float in [0, 1].
     n_segments : int from 1 to 1000, or "auto", optional
-        The number of segments. There are fewer where there is no more to tell apart, as in a flat picture. More than
+        The number of segments. There are fewer, with a warning, where there is no more to tell apart. More than
         100 are superpixels, which also divide what looks alike. "auto", and the default without `scale` and `markers`,
         gives those at the scale that was chosen on training photographs.
     method : {"tree", "nmf"}, default="tree"
@@ -279,8 +286,19 @@ def segment(
         cut = _Cut(labels, sizes, None, hierarchy)
     else:
         cut = _cut(hierarchy, picture.shown, count, scale, numbered)
+    if markers is None and (sentence := fewer_segments(wanted, len(cut.sizes))):
+        warnings.warn(sentence, UserWarning, stacklevel=2)
     seconds = time.perf_counter() - begin
     return SegmentationResult(*cut, picture.shown, seconds, picture.values, memberships)
+
+
+def fewer_segments(wanted: WantedSegments, found: int) -> str:
+    """Return a sentence if there are fewer segments than were asked for, and no markers, which may join some."""
+    asked = wanted.n_segments
+    if not isinstance(asked, int) or found >= asked or wanted.markers is not None:
+        return ""
+    reason = "no region belongs most to another part" if wanted.method == "nmf" else "there is no more to tell apart"
+    return f"{counted(found, 'segment')} in place of {asked}: {reason}"
 
 
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None, n_segments: int) -> Hierarchy:

@@ -133,7 +133,8 @@ def test_one_channel_is_grey_and_a_frame_may_come_alone(clip):
         np.testing.assert_array_equal(part.frame, grey[3])
     colour = BackgroundModel().fit(clip)
     assert [part.index for part in colour.apply(clip[3])] == [0]
-    assert BackgroundModel().fit(clip[3]).n_frames_seen_ == 1
+    with pytest.raises(ParameterError, match="frames must be two or more"):
+        BackgroundModel().fit(clip[3])
 
 
 # --- what is printed --------------------------------------------------------------------------------------------------

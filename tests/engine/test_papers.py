@@ -1,5 +1,7 @@
 """The methods of the papers as printed, against the loops of `naive_papers.py` and `naive_online.py`: 20 iterations."""
 
+from functools import partial
+
 import naive
 import naive_online
 import naive_papers
@@ -40,9 +42,9 @@ def run(problem, start, solver, iterations=ITERATIONS):
     return Wt, H
 
 
-def agree(found, expected):
+def agree(found, expected, atol=1e-10):
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
 # --- NeNMF and MahNMF -------------------------------------------------------------------------------------------------
@@ -73,6 +75,187 @@ def test_nesterov_smoothing_is_algorithm_3(kind, X, start):
         Wt = naive_papers.smoothing_half(X.T, H, Wt, 0.1 / (t + 1), **options)
         H = naive_papers.smoothing_half(X, Wt, H, 0.1 / (t + 1))
     agree(run(Problem(X, Loss("manhattan"), penalty), start, "ogm-printed"), (Wt, H))
+
+
+# --- what the estimator returns: W, H and the rules that end a fit ----------------------------------------------------
+
+
+def halves(improve, rounds=ITERATIONS, sides=({}, {})):
+    """The loop that improves codes, then components, by ``improve(x, A, F, t, **options)``."""
+
+    def loop(X, Wt, H):
+        for t in range(rounds):
+            Wt = improve(X.T, H, Wt, t, **sides[0])
+            H = improve(X, Wt, H, t, **sides[1])
+        return Wt, H
+
+    return loop
+
+
+def medians(x, A, F, t, **options):
+    return naive_papers.median_half(x, A, F, **options)
+
+
+def printed_smoothing(x, A, F, t, **options):
+    return naive_papers.smoothing_half(x, A, F, 0.1 / (t + 1), **options)
+
+
+def authors_smoothing(x, A, F, t, **options):
+    return naive_papers.smoothing_half(x, A, F, 1 / (t + 1), steps=int(10 * (t + 1) ** 0.5), **options)
+
+
+def rounds_of(update):
+    """The loop of an update of both factors, ``update(X, W, H)``."""
+
+    def loop(X, Wt, H):
+        W = Wt.T
+        for _ in range(ITERATIONS):
+            W, H = update(X, W, H)
+        return W.T, H
+
+    return loop
+
+
+def shorter(F, step, views):
+    """The prox of 0.1 times the norms of groups of points (equation 41)."""
+    F = np.maximum(F, 0)
+    for view in views:
+        norms = np.linalg.norm(F[:, view], axis=1, keepdims=True)
+        F[:, view] *= np.maximum(1 - 0.1 * step / np.maximum(norms, 1e-300), 0)
+    return F
+
+
+def unit_box(F, step):
+    return np.clip(F, 0, 1)
+
+
+VIEWS, SOME = [slice(0, 10), slice(10, 16)], [slice(0, 9), slice(9, 24)]  # features, samples
+BOX, GRAPH = Penalty(high=1), Penalty(graph=RING)
+AFEW = 4  # rounds of loops that take long
+OWN = {  # parameters of NMF, and the loop; the rows of docs/papers.md
+    "rri": ({"solver": "rri"}, halves(medians, AFEW)),
+    "rri to (8)": ({"solver": "rri-printed"}, halves(medians, AFEW, ({"precision": 0.1},) * 2)),
+    "rri in a box": ({"solver": "rri", "penalty_W": BOX, "penalty_H": BOX}, halves(medians, AFEW, ({"high": 1},) * 2)),
+    "rri with a graph": ({"solver": "rri", "penalty_W": GRAPH}, halves(medians, AFEW, ({"laplacian": LAPLACIAN}, {}))),
+    "rri, elastic net": (
+        {"solver": "rri", "loss": "elastic-net", "loss_parameter": 0.5}, halves(medians, AFEW, ({"alpha": 0.5},) * 2)
+    ),
+    "ogm-printed": ({"solver": "ogm-printed"}, halves(printed_smoothing)),
+    "ogm-printed with a graph": (
+        {"solver": "ogm-printed", "penalty_W": GRAPH}, halves(printed_smoothing, sides=({"laplacian": LAPLACIAN}, {}))
+    ),
+    "ogm-paper": ({"solver": "ogm-paper"}, halves(authors_smoothing)),
+    "ogm in a box": (
+        {"solver": "ogm-paper", "penalty_W": BOX, "penalty_H": BOX},
+        halves(authors_smoothing, sides=({"prox": unit_box},) * 2),
+    ),
+    "ogm with groups": (
+        {"solver": "ogm-paper", "penalty_H": Penalty(groups=VIEWS, group_l1=0.1)},
+        halves(authors_smoothing, sides=({}, {"prox": partial(shorter, views=VIEWS)})),
+    ),
+    "ogm with groups of samples": (
+        {"solver": "ogm-paper", "penalty_W": Penalty(groups=SOME, group_l1=0.1)},
+        halves(authors_smoothing, sides=({"prox": partial(shorter, views=SOME)}, {})),
+    ),
+    "GNMF": (
+        {"solver": "mu", "loss": "frobenius", "penalty_W": GRAPH}, rounds_of(partial(naive_papers.gnmf, affinity=RING))
+    ),
+    "ogm, elastic net": (
+        {"solver": "ogm-paper", "loss": "elastic-net", "loss_parameter": 0.5},
+        halves(authors_smoothing, sides=({"alpha": 0.5},) * 2),
+    ),
+    **{
+        f"nenmf, {kind}": (
+            {"solver": "nenmf-paper", "loss": "frobenius", "penalty_W": penalty},
+            lambda X, Wt, H, options=options: naive_papers.nenmf(X, Wt, H, ITERATIONS, **options),
+        )
+        for kind, penalty, options in (
+            ("none", None, {}), ("l1", Penalty(l1=0.2), {"l1": 0.2}), ("l2", Penalty(l2=0.3), {"l2": 0.3}),
+            ("manifold", GRAPH, {"laplacian": LAPLACIAN}),
+        )
+    },
+    **{
+        f"Lee and Seung, {loss}": (
+            {"solver": "mu", "loss": loss}, rounds_of(partial(naive_papers.lee_seung, divergence=loss != "frobenius"))
+        )
+        for loss in ("frobenius", "kullback-leibler")
+    },
+    **{
+        f"{solver}, {beta}": (
+            {"solver": solver, "loss": beta}, rounds_of(partial(naive_papers.sbcd, beta=beta, weights=weights))
+        )
+        for solver, weights in (("sbcd-plain", "model"), ("al-a", "data"), ("al-b", "nothing"))
+        for beta in (0.0, 1.0, 2.0, 3.0)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OWN)
+def test_the_estimator_returns_the_factors_of_the_paper(name, X, start):
+    parameters, loop = OWN[name]
+    X, (Wt, H) = X + 0.5, [F + 0.1 for F in start]
+    if "box" in name:
+        Wt, H = Wt / 1.2, H / 1.2  # starts outside the box are scaled in
+    rounds = AFEW if name.startswith("rri") else ITERATIONS
+    model = NMF(4, init="custom", max_iter=rounds, tol=0, **parameters)
+    W = model.fit_transform(X, W=Wt.T, H=H)
+    expected = loop(X, Wt, H)
+    norms = model.component_norms_[:, None]
+    agree((W.T / norms, model.components_ * norms), expected, 1e-7 if "(8)" in name else 1e-10)  # hundreds of sweeps
+    other = NMF(4, init="custom", max_iter=rounds, tol=0, exact_codes=True, **parameters).fit_transform(X, W=Wt.T, H=H)
+    of_samples = any(word in name for word in ("manifold", "graph", "GNMF", "samples"))
+    assert of_samples or np.abs(other - W).max() > 1e-4  # codes that are found again are others
+
+
+def test_the_rules_of_papers_end_a_fit(X, start):
+    Wt, H = start
+    values = [np.abs(X - Wt.T @ H).sum()]
+    while len(values) < 3 or abs(values[-2] - values[-1]) > 0.5:  # equation 4
+        Wt = naive_papers.median_half(X.T, H, Wt)
+        H = naive_papers.median_half(X, Wt, H)
+        values.append(np.abs(X - Wt.T @ H).sum())
+    model = NMF(4, solver="rri", init="custom", stop="decrease", tol=0.5, max_iter=100)
+    model.fit_transform(X, W=start[0].T, H=start[1])
+    assert model.n_iter_ == len(values) - 1
+    np.testing.assert_allclose(model.objective_history_, values)
+
+    Wt, H = start
+
+    def size(Wt, H):
+        return np.hypot(
+            naive_papers.projected_norm(Wt, H @ (H.T @ Wt - X.T)), naive_papers.projected_norm(H, Wt @ (Wt.T @ H - X))
+        )
+
+    count, first = 0, size(Wt, H)
+    while size(Wt, H) > 1e-2 * first:  # equation 22 of NeNMF
+        count += 1
+        Wt, H = naive_papers.nenmf(X, *start, count)
+    model = NMF(4, loss="frobenius", solver="nenmf-paper", init="custom", stop="projected-gradient", tol=1e-2)
+    model.fit_transform(X, W=start[0].T, H=start[1])
+    assert model.n_iter_ == count > 1
+    with pytest.raises(ParameterError, match="stop must not be 'projected-gradient' for loss='manhattan'"):
+        NMF(2, stop="projected-gradient").fit(X)
+
+    model = NMF(4, loss="kullback-leibler", solver="mu", stop="clusters", random_state=0, max_iter=5000).fit(X)
+    largest = []
+    for count in (model.n_iter_ - 41, model.n_iter_ - 40, model.n_iter_):
+        part = NMF(4, loss="kullback-leibler", solver="mu", random_state=0, max_iter=count, tol=0)
+        largest.append((part.fit_transform(X) / part.component_norms_).argmax(axis=1))
+    assert (largest[1] == largest[2]).all() and (largest[0] != largest[1]).any()
+    with pytest.warns(UserWarning, match="the rule that was asked for does not hold yet"):
+        NMF(4, loss="kullback-leibler", solver="mu", stop="clusters", random_state=0, max_iter=10).fit(X)
+
+
+@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_multiplicative_updates_take_sparse_data(loss, missing, rng, start):
+    X = random_array((24, 16), density=0.4, rng=rng)
+    dense = Problem(X.toarray(), Loss(loss), weights=(X.toarray() > 0).astype(float) if missing else None)
+    sparse = Problem(sp.csr_array(X), Loss(loss), zero_weight=0.0 if missing else 1.0)
+    found, expected = (run(problem, start, "mu") for problem in (sparse, dense))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-8)
 
 
 def test_lambda_0_is_a_unit_of_the_data(X, start):

@@ -8,8 +8,8 @@ from skimage.data import camera
 from skimage.transform import rescale
 
 from visionnmf.features import DenseSift, harris_laplace
-from visionnmf.features.interest_points import dense_grid
-from visionnmf.features.sift import sift_descriptors
+from visionnmf.features.interest_points import dense_grid, grid_size
+from visionnmf.features.sift import SIFT_SCALES, grid_descriptors, sift_descriptors
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,17 @@ def test_descriptors_are_opencvs_on_the_same_grid(photograph):
     keypoints = [cv2.KeyPoint(float(x), float(y), 3.2, 0) for y, x, _ in points]
     expected = cv2.SIFT_create().compute(photograph, keypoints)[1]
     np.testing.assert_array_equal(sift_descriptors(photograph, points), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales"), [((200, 250), SIFT_SCALES), ((47, 90), (0.8, 7.0, 1.6)), ((3, 2), (30.0,))]
+)
+def test_descriptors_of_a_grid_are_opencvs(photograph, shape, scales):
+    image = photograph[: shape[0], : shape[1]]
+    points = dense_grid(*shape, scales, 3.0)
+    found = grid_descriptors(image, points, grid_size(*shape, scales, 3.0))
+    apart = np.abs(found - sift_descriptors(image, points))
+    assert found.shape == (len(points), 128) and apart.max() <= 1 and (apart > 0).mean() < 5e-4
 
 
 def test_each_scale_is_taken_from_its_layer(photograph):

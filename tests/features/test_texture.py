@@ -19,6 +19,15 @@ def test_hog_is_scikit_images(photograph):
     np.testing.assert_allclose(HOG().fit_transform([photograph])[0], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(("turns", "cell", "size"), [(9, 7, 30), (4, 5, 29), (6, 8, 64), (1, 4, 8)])
+def test_hog_is_scikit_images_for_even_angles_too(turns, cell, size, rng):
+    """Few grey levels give many slopes of exactly 45 and 90 degrees, where bins meet."""
+    coarse = rng.integers(0, 3, (size, size), dtype=np.uint8) * 40
+    expected = hog(np.float32(coarse) / 255, orientations=turns, pixels_per_cell=(cell, cell), cells_per_block=(2, 2))
+    found = HOG(n_orientations=turns, cell=cell, size=size).fit_transform([coarse])[0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_lbp_counts_scikit_images_patterns_in_each_cell(photograph):
     patterns = local_binary_pattern(photograph, 8, 1, "nri_uniform").astype(int)
     found = LBP(layout=(2, 4)).fit_transform([photograph])[0].reshape(2, 4, 59)

@@ -79,6 +79,24 @@ def test_results_come_back_whole_and_errors_as_they_are(child, tmp_path, monkeyp
     assert odd("a.txt", "nothing")["texts"] == ["a"]  # here, as this process does not decode apart
 
 
+def test_a_file_may_be_passed_by_its_name(tmp_path):
+    """Also one that cannot be read, whose message begins with it."""
+    assert read_arrays(path=write_arrays(tmp_path)) == {}
+    for call in (partial(odd, what="raises", name="a.png"), partial(odd, "a.png", what="raises")):
+        with pytest.raises(UnreadableError, match=r"^a\.png: cannot be read"):
+            call()
+    with pytest.raises(UnreadableError, match=r"^none\.mat: "):
+        read_mat(names=[], path=Path("none.mat"))
+    with pytest.raises(TypeError, match="missing a required argument: 'path'"):
+        read_mat(names=[])
+
+
+def write_arrays(folder):
+    """Return a file without arrays."""
+    np.savez(folder / "a.npz")
+    return folder / "a.npz"
+
+
 def test_neither_numba_nor_scikit_learn_is_imported(child, tmp_path):
     write_image(tmp_path / "a.png", np.zeros((4, 5), np.uint8))
     child.call(read_image, tmp_path / "a.png")

@@ -146,7 +146,7 @@ def test_sound_arrays_pass():
         (
             lambda h: h.update(kind="faces"),
             UnreadableError,
-            "it is of the kind 'faces'; read it with FaceRecognizer.load",
+            "it is of the kind 'faces', which FaceRecognizer.load .* reads; make one$",
         ),
         (lambda h: h.pop("kind"), UnreadableError, "not a test; make one$"),
         (lambda h: h.pop("version"), UnreadableError, "damaged"),

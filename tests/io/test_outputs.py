@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from visionnmf.io import (
     write_image,
 )
 
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="2" height="2">\n<g/></svg>'
+
 
 def _touch(folder: Path, *names: str) -> list[str]:
     for name in names:
@@ -46,10 +49,10 @@ def test_output_appears_only_when_the_block_is_done(tmp_path):
     assert os.listdir(tmp_path) == ["out.png"]
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.json", "a.geojson"])
+@pytest.mark.parametrize("name", ["a.png", "a.json", "a.geojson", "a.svg"])
 def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path):
     path, settings = tmp_path / name, {"loss": "huber", "ranks": (1, 2)}
-    made = {"version": "1", "input": "photo 1a", "settings": settings}
+    made = {"version": "1", "input": "photo </metadata> & <svg> 1a", "settings": settings}
     image = np.arange(24, dtype=np.uint16).reshape(4, 6)
 
     def write(force=False, **made):
@@ -58,7 +61,7 @@ def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path
                 write_image(path, image, force=force)
             else:
                 with output_file(path, force=force) as temporary:
-                    temporary.write_text('{\n"count": 3}')
+                    temporary.write_text(SVG if path.suffix == ".svg" else '{\n"count": 3}')
 
     write(**made)
     assert record_of(path) == made | {"settings": {"loss": "huber", "ranks": [1, 2]}}
@@ -66,12 +69,21 @@ def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path
         np.testing.assert_array_equal(read_image(path)[..., 0], image)
         with Image.open(path) as picture:
             assert json.loads(picture.text["visionnmf"]) == record_of(path)
+    elif path.suffix == ".svg":
+        (metadata, group) = ElementTree.parse(path).getroot()
+        assert metadata.tag.endswith("metadata") and json.loads(metadata.text) == record_of(path)
+        assert group.tag.endswith("g")
     else:
         assert json.loads(path.read_text()) == {"visionnmf": record_of(path), "count": 3}
     with pytest.raises(OutputExistsError, match="exists already"):
         write(**made | {"version": "2"})
-    for other in ({**made, "input": "photo 2b"}, {**made, "settings": {}}):
-        with pytest.raises(OutdatedError, match=f"{name}: was not made from this input with these settings"):
+    for other, reason in (
+        ({**made, "input": "photo 2b"}, "from another input"),
+        ({**made, "settings": {"loss": "manhattan", "ranks": [1, 2]}}, "with loss=huber, and not with loss=manhattan"),
+        ({**made, "settings": {"loss": "huber"}}, "with ranks=1,2, and not with the usual settings"),
+        ({**made, "settings": {}}, "and not with the usual settings"),
+    ):
+        with pytest.raises(OutdatedError, match=f"{name}: was made .*{reason}"):
             write(**other)
         with recording(**other), pytest.raises(OutdatedError):
             check_outputs([path], False)
@@ -79,7 +91,7 @@ def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path
     assert record_of(path)["settings"] == {}
     path.write_bytes(b"by another program")
     assert record_of(path) is None
-    with pytest.raises(OutdatedError):
+    with pytest.raises(OutdatedError, match="does not say how it was made"):
         write(**other)
 
 

@@ -110,6 +110,13 @@ def test_forms_of_tables_are_recognised(tmp_path, frame, options, note):
     [
         ("0,1\n1,0\n1,1\n0,0\n", "its first row, 0, 1, may be a sample or name the columns; name them"),
         ("0\n1\n1\n", "its first row, 0, may be a sample"),
+        ("0,1,2,3\n4,5,6,7\n8,9,10,11\n", "its first row, 0, 1, 2, 3, may be a sample"),  # numpy.arange
+        ("5,6,7,8\n9,10,11,12\n", "its first row, 5, 6, 7, 8, may be a sample"),
+        ("1,05,2,25\n3,5,0,75\n", "its numbers look divided, as 1.05 is by 1,05"),
+        ("-1,5,2,07\n3,25,-0,5\n", "its numbers look divided"),
+        ("a,b\n1,5,2,5\n3,25,0,5\n", "its numbers look divided"),
+        ("0,1\n1,5,2,5\n3,25,0,5\n", "its numbers look divided"),
+        ("10,1,2,5\n30,2,1,7\n4,3,9,0\n", "its numbers look divided"),  # one decimal
         ("id,a\n0,0.5\n1,0.7\n2,0.1\n", "column id counts the rows; remove it"),
         ("id,a\n1,0.5\n2,0.7\n3,0.1\n", "column id counts the rows; remove it"),
         ("0,0.5\n1,0.7\n2,0.1\n", "column 0 counts the rows"),
@@ -124,6 +131,24 @@ def test_ambiguous_forms_are_refused(tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises((UnreadableError, UnsupportedError), match=message):
         read_tables(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("1,05\n", (1, 2)),  # too little to judge by
+        ("10,1,20,5\n30,2,10,70\n4,3,90,0\n", (3, 4)),
+        ("1,2,3,9\n4,5,6,7\n7,0,9,9\n", (3, 4)),
+        ("01,05\n02,07\n", (2, 2)),  # codes in all columns
+        ("3,1,4,1\n5,9,2,6\n", (2, 4)),
+        ("1,2,3,5\n5,9,2,6\n", (2, 4)),
+        ("2019,2020,2021,2022\n5,9,2,6\n1,2,0,4\n", (2, 4)),  # years name columns
+        ("1,2,3,4,5\n5,9,2,6,0\n", (1, 5)),
+    ],
+)
+def test_whole_numbers_with_commas_are_samples(tmp_path, text, shape):
+    (tmp_path / "t.csv").write_text(text)
+    assert read_tables(tmp_path / "t.csv")[0].X.shape == shape
 
 
 def test_numbers_are_read_exactly(tmp_path, rng):

@@ -78,6 +78,27 @@ def test_what_is_added_to_stamps(stamps, shifts):
     assert shifts_of(stamps, 1000, stamps[0] if stamps and stamps[0] else 0) == shifts
 
 
+@pytest.mark.parametrize("wrong", [-5.0, -3600.0, -1e9, 1e9])
+@pytest.mark.parametrize("n_wrong", [1, 3])
+def test_a_wrong_stamp_shifts_no_later_times(wrong, n_wrong):
+    """As live sources see them: one after another, where the true clock goes on."""
+    stamps = 7.0 + np.arange(60) / 25
+    timeline = Timeline(0.04, zero=None)
+    spoilt = stamps.copy()
+    spoilt[20 : 20 + n_wrong] += wrong
+    times = [timeline.add(stamp) for stamp in spoilt.tolist()]
+    assert (np.diff(times) > 0).all()
+    assert times[:20] == pytest.approx(np.arange(20) / 25)
+    assert times[30:] == pytest.approx(np.arange(30, 60) / 25, abs=1e-6)
+
+
+def test_a_clock_that_begins_again_goes_on_and_may_pause():
+    timeline = Timeline(0.04, zero=None)
+    stamps = [100.0, 100.04, 100.08, 0.0, 0.04, 0.08, 60.0, 60.04]  # another recording, then a minute without a frame
+    times = [timeline.add(stamp) for stamp in stamps]
+    assert times == pytest.approx([0, 0.04, 0.08, 0.12, 0.16, 0.2, 60.12, 60.16])
+
+
 @pytest.mark.parametrize("begin", [0, 7, 600, 100_000])
 def test_files_that_begin_late_are_judged_by_their_length(tmp_path, begin):
     path = written(tmp_path / "x.mkv", [(0, 120, begin)])
@@ -144,7 +165,7 @@ def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):
         frames = list(reader.timed())
     doubtful = [round(frame.time * 25) for frame in frames if frame.is_doubtful]
     assert 0 < len(doubtful) < 60 and max(doubtful) < 100
-    assert f"{len(doubtful)} frames from {min(doubtful) / 25:.2f} s on are damaged" in " ".join(reader.notes)
+    assert f"damaged frames: {len(doubtful)} frames from {min(doubtful) / 25:.2f} s on" in " ".join(reader.notes)
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16, "float"])
@@ -162,6 +183,18 @@ def test_a_stack_of_tiff_is_a_movie(tmp_path, bits):
     assert isinstance(reader, PictureSequence)
     assert times == pytest.approx(np.arange(12) / 5)
     assert np.abs(np.stack(list(reader))[:4, ..., 1].astype(int) - grey[:4]).max() <= 1
+
+
+def test_pages_that_are_brighter_than_those_asked_are_noted(tmp_path):
+    import tifffile
+
+    values = np.full((100, 16, 16), 900, np.uint16)  # 10 bits in the pages that are asked
+    values[[3, 7]] = 5000
+    tifffile.imwrite(tmp_path / "x.tif", values, photometric="minisblack")
+    reader = open_video(tmp_path / "x.tif")
+    assert len(list(reader)) == 100
+    (note,) = [note for note in reader.notes if "above 1023" in note]
+    assert note.startswith("picture 3: ") and note.endswith("shown white (and 1 more)")
 
 
 def test_an_animated_webp_is_a_movie(tmp_path):

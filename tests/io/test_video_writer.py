@@ -1,5 +1,6 @@
 """Video out: every frame comes back, in size, number and colour, or there is no file."""
 
+import json
 import os
 from fractions import Fraction
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
-from visionnmf.io import VideoReader, VideoWriter
+from visionnmf.io import VideoReader, VideoWriter, recording
 
 HEIGHT, WIDTH = 48, 64
 
@@ -30,6 +31,16 @@ def _difference(frames, expected):
 
 
 SIZES = [(2, 2), (16, 16), (64, 48), (1, 1), (3, 5), (1, 8), (255, 127)]
+
+
+@pytest.mark.parametrize(("name", "codec"), [("x.mp4", "h264"), ("x.mkv", "ffv1")])
+def test_a_video_says_how_it_was_made(name, codec, tmp_path):
+    options = {"width": 8, "height": 6, "frame_rate": 5, "codec": codec}
+    with recording(input="yard", settings={"every": 2}), VideoWriter(tmp_path / name, **options) as writer:
+        writer.write(np.zeros((6, 8, 3), np.uint8))
+    with av.open(str(tmp_path / name)) as container:
+        said = {key.lower(): value for key, value in container.metadata.items()}["comment"]
+    assert json.loads(said) == {"input": "yard", "settings": {"every": 2}}
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

@@ -122,7 +122,7 @@ def test_fixed_components_and_several_starts():
         ({"penalty_W": Penalty(graph="knn", graph_weight=1)}, "penalty_W must be of box, l1, l2 and simplex"),
         ({"penalty_H": Penalty(graph="knn", graph_weight=1)}, "graph of penalty_H must be a matrix"),
         ({"zero_weight": 0.5}, "zero_weight must be 1 for a Dask array"),
-        ({"exact_codes": False}, "exact_codes must be True for a Dask array"),
+        ({"exact_codes": False}, "exact_codes must be True or None for a Dask array"),
     ],
 )
 def test_what_is_not_covered_is_refused_with_what_is(parameters, message):

@@ -22,7 +22,7 @@ from visionnmf import (
 
 ESTIMATORS = [  # one with the defaults; for the others a few iterations take each branch
     NMF(),
-    NMF(2, solver="rri", max_iter=20),
+    NMF(2, solver="rri", max_iter=20, exact_codes=True),  # a paper's solver keeps its own codes, unlike `transform`
     NMF(loss="frobenius", max_iter=20),
     NMF(loss="kullback-leibler", max_iter=20),
     NMF(loss=1.5, max_iter=20),

@@ -69,9 +69,9 @@ def test_sparse_data_are_the_dense_data(loss, kind, rng):
     assert (X == 0).mean() > 0.1
     W, H = rng.random((40, 3)), rng.random((3, 30))
     solver = {"manhattan": "rri", "frobenius": "hals", "kullback-leibler": "ccd"}[loss]
-    dense = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0)
+    dense = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0, exact_codes=True)
     dense.fit_transform(X, W=W, H=H)
-    sparse = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0)
+    sparse = NMF(3, loss=loss, solver=solver, max_iter=60, tol=0, exact_codes=True)
     found = sparse.fit_transform(kind(X), W=W, H=H)
     assert sparse.reconstruction_err_ == pytest.approx(dense.reconstruction_err_, rel=0.03)
     residual = X - found @ sparse.components_

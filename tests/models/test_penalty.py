@@ -1,6 +1,7 @@
 """The user's Penalty: what it resolves to, what it refuses, and how it behaves as an object of scikit-learn."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -154,6 +155,36 @@ def test_grid_search_over_a_penalty(rng):
         cv=2,
     ).fit(X)
     assert search.best_params_ == {"penalty_W__l2": 0.0}  # a ridge only hurts the fit itself
+
+
+@pytest.mark.parametrize("penalty", [{"l1": 0.1}, {"l2": 0.1}, {"graph": "knn", "n_neighbors": 2}])
+def test_a_penalty_that_a_scale_escapes_is_reported(penalty, rng):
+    """sBCD's footnote 3: without a norm of W the l1 norm of H is only moved to W."""
+    X, options = rng.random((12, 6)), {"loss": "frobenius", "random_state": 0, "max_iter": 30, "tol": 0}
+    with pytest.warns(UserWarning, match=f"the {next(iter(penalty))} of penalty_H can be escaped: H may shrink"):
+        NMF(2, penalty_H=Penalty(**penalty), **options).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for held in ({"l2": 0.1}, {"high": 1}, {"simplex": True}):
+            NMF(2, penalty_H=Penalty(**penalty), penalty_W=Penalty(**held), **options).fit(X)
+        NMF(2, penalty_H=Penalty(high=1), **options).fit(X)
+
+
+@pytest.mark.parametrize("solver", ["nenmf", "ogm"])
+def test_each_entry_may_have_its_bounds(solver, rng):
+    X, loss = rng.random((12, 6)), "manhattan" if solver == "ogm" else "frobenius"
+    low = rng.random((2, 6)) / 4
+    high = low + rng.random((2, 6)) / 4
+    model = NMF(2, loss=loss, solver=solver, penalty_H=Penalty(low=low, high=high), random_state=0, max_iter=50, tol=0)
+    H = model.fit(X).components_
+    assert (H >= low - 1e-12).all() and (H <= high + 1e-12).all() and (H == high).any()
+    codes = NMF(2, loss=loss, solver=solver, penalty_W=Penalty(high=np.full((2, 12), 0.3)), random_state=0)
+    codes.set_params(exact_codes=False, max_iter=30, tol=0)
+    assert codes.fit_transform(X).max() <= 0.3 + 1e-12
+    with pytest.raises(ParameterError, match=r"0 <= low <= high; got arrays of shape \(2, 6\)"):
+        NMF(2, penalty_H=Penalty(low=high, high=low)).fit(X)
+    with pytest.raises(ParameterError, match="shape"):
+        NMF(3, loss=loss, solver=solver, penalty_H=Penalty(low=low, high=high)).fit(X)
 
 
 def test_fit_with_each_side(rng):

@@ -19,9 +19,11 @@ def counts(rng):
 
 
 def test_a_zero_model_of_sparse_data_warns_and_names_the_cure(counts, tmp_path):
-    model = NMF(4, random_state=0)
-    with pytest.warns(UserWarning, match=r'NMF found codes 0 for 1\d\d of 1\d\d .*"kullback-leibler".*zero_weight'):
-        W = model.fit_transform(counts)
+    with pytest.warns(UserWarning, match=r'NMF found codes 0 for \d+ of 1\d\d .*"kullback-leibler".*zero_weight'):
+        NMF(4, random_state=0).fit(counts)
+    model = NMF(4, solver="rri", init="custom")  # from 0, which it keeps
+    with pytest.warns(UserWarning, match=r"NMF found codes 0 for (1\d\d) of \1 "):
+        W = model.fit_transform(counts, W=np.zeros((120, 4)), H=np.zeros((4, 300)))
     assert not W.any() and math.isnan(model.optimality_)
     model.save(tmp_path / "model.npz")
     assert math.isnan(load_model(tmp_path / "model.npz").optimality_)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from visionnmf import NMF, MultiviewNMF, plotting
@@ -86,7 +88,7 @@ def test_rank_and_loss():
     assert len(display.splits_) == 2
     losses = plotting.LossDisplay.from_result(LossSelection("huber", ["huber", 1.5], np.array([[2.0, 4], [6, 6]])))
     assert_allclose(losses.points_.lines[0].get_xdata(), [1, 2])
-    with pytest.raises(ParameterError, match="selection must be a RankSelection; got LossSelection"):
+    with pytest.raises(ParameterError, match="selection must be what select_rank returns; got LossSelection"):
         plotting.RankDisplay.from_result(losses.selection)
 
 
@@ -177,3 +179,92 @@ def test_axes_may_be_given(rng):
     assert not axes[1, 2].axison
     with pytest.raises(ParameterError, match="axes"):
         plotting.ComponentsDisplay(rng.random((9, 6)), (2, 3)).plot(axes)
+
+
+FIT = NMF(2, random_state=0).fit(np.random.default_rng(0).random((9, 12)))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda: plotting.ConvergenceDisplay.from_estimator(PCA(1).fit(np.eye(3))),
+            "estimator must be a fitted model with objective_history_; got PCA of sklearn, which has none; give",
+        ),
+        (lambda: plotting.ConvergenceDisplay.from_estimator([FIT]), r"estimator must be a fitted .*; got \[NMF"),
+        (
+            lambda: plotting.ConvergenceDisplay.from_estimator(NMF),
+            "estimator must be a fitted .*; pass what fit returns",
+        ),
+        (lambda: plotting.ConvergenceDisplay([3, 2]).plot(), "histories must be a dictionary by the name"),
+        (
+            lambda: plotting.ConvergenceDisplay({"a": [0, 0]}).plot(relative=True),
+            "histories must .*, the first above 0",
+        ),
+        (lambda: plotting.ConvergenceDisplay({"a": [1]}).plot("x"), "axes must be those of matplotlib; got 'x'; pass"),
+        (lambda: plotting.ComponentsDisplay([[np.nan, 1]]).plot(), "components must be finite"),
+        (lambda: plotting.ComponentsDisplay.from_estimator(FIT, (3, 4), axes=plt.figure()), "axes must be those of"),
+        (lambda: plotting.ReconstructionDisplay.from_estimator(np.eye(3), np.eye(3)), "estimator must be a fitted"),
+        (lambda: plotting.ViewUsageDisplay.from_estimator(FIT), "view_usage_ and views_; got NMF of visionnmf, which"),
+        (lambda: plotting.ViewUsageDisplay([[2, -1]], ["a", "b"]).plot(), "usage must be shares from 0 to 1"),
+        (lambda: plotting.ViewUsageDisplay([[1, 0]], None).plot(), "names must be a list of the views; got None"),
+        (lambda: plotting.LossDisplay.from_result(None), "selection must be what select_loss returns; got NoneType"),
+        (
+            lambda: plotting.SegmentationDisplay.from_result(np.zeros((4, 4), int)),
+            r"result must be what segment\(image\) returns; got ndarray",
+        ),
+        (
+            lambda: plotting.ForegroundDisplay.from_result(np.zeros((2, 4, 4))),
+            r"each of parts must be what model.apply",
+        ),
+        (
+            lambda: plotting.ForegroundDisplay.from_result(None),
+            "parts must be a list of separated frames, .*; got None",
+        ),
+        (
+            lambda: plotting.ForegroundDisplay.from_result([part()], events=[(1, 2)]),
+            "events must be dictionaries with start and end",
+        ),
+        (
+            lambda: plotting.ForegroundDisplay.from_result([part()], index="a"),
+            "index must be a whole number",
+        ),
+        (lambda: plotting.AnnotationDisplay.from_result(np.zeros((4, 4, 3)), ["sky"]), "words must be .word, score"),
+        (
+            lambda: plotting.AnnotationDisplay.from_result(np.zeros((3, 4, 5)), []),
+            r"image must have shape .*; got \(3, 4, 5\); move the channels to the end",
+        ),
+        (lambda: plotting.ThresholdDisplay([-1, 1], [1, 2]).plot(), "y_true must be True or False, or 1 and 0; got"),
+        (lambda: plotting.ThresholdDisplay([0, 1], [1, 2], "a").plot(), "threshold must be a finite number; got 'a'"),
+    ],
+)
+def test_wrong_arguments(call, sentence):
+    with pytest.raises(ParameterError, match=sentence) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def part():
+    """Return a separated frame."""
+    return Separated(0, *(np.zeros((4, 5), np.uint8) for _ in range(3)))
+
+
+def test_components_that_are_no_images_are_curves_and_signed_ones_have_two_colours():
+    display = plotting.ComponentsDisplay.from_estimator(FIT)
+    for line, k in zip(display.lines_, display.order_, strict=True):
+        assert_array_equal(line.get_ydata(), FIT.components_[k])
+    assert display.images_ == []
+    (image,) = plotting.ComponentsDisplay([[-2.0, 1.0]], (1, 2)).plot().images_
+    assert image.get_clim() == (-2, 2)
+
+
+def test_misfit_is_not_far_from_the_model_and_no_legend_hides_a_curve():
+    X = load_digits().data[:300]
+    model = NMF(16, random_state=0).fit(X)
+    display = plotting.ReconstructionDisplay.from_estimator(model, X[:5])
+    assert display.outliers_.mean() < 0.1
+    spoilt = np.where(np.arange(64) == np.argmax(model.inverse_transform(model.transform(X[:5]))[0]), 40, X[:5])
+    assert plotting.ReconstructionDisplay.from_estimator(model, spoilt).outliers_.sum() >= 5
+    display.figure_.canvas.draw()
+    for ax in display.axes_:
+        assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1 - 1

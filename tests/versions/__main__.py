@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRA = "plots"  # which `reproduce` needs
+EXTRA = "report"  # which `reproduce` and --report need
 LONGEST = 900  # seconds of one command; a machine under load takes five times as long as an idle one
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 

@@ -31,7 +31,7 @@ warnings.filterwarnings("ignore", category=ConvergenceWarning)
 
 VIDEOS = {"x.mp4": "libx264", "x.mkv": "libx264", "x.webm": "libvpx-vp9", "x.ts": "mpeg2video", "x.avi": "mjpeg"}
 
-OPTIONAL = {"dask", "distributed", "hmmlearn", "matplotlib", "pyarrow", "torch", "h5py", "zarr", "pandas"}
+OPTIONAL = {"dask", "distributed", "hmmlearn", "jinja2", "matplotlib", "pyarrow", "torch", "h5py", "zarr", "pandas"}
 
 
 def public_names() -> None:
@@ -157,7 +157,7 @@ def make_inputs() -> None:
 
 
 COMMANDS = {
-    "segment": ["segment photos/coffee0.jpg --out out"],
+    "segment": ["segment photos/coffee0.jpg --out out --report out/report.html"],
     "evaluate segment": ["evaluate segment --images few --truth truth --methods visionnmf --out seg"],
     "background": [
         *(f"background {name} --out {name[2:]} --events objects --clips" for name in VIDEOS),
@@ -184,6 +184,7 @@ COMMANDS = {
     ],
     "features": ["features few --kind all --out features.npz"],
     "reproduce": ["reproduce sbcd/fig-2 --quick --out papers"],
+    "view": ["view --help"],  # napari is not installed
     "doctor": ["doctor"],
 }
 

@@ -64,6 +64,16 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
     return float(np.sqrt(max(changes))) / size
 
 
+def projected_gradient(problem: Problem, Wt: Array, H: Array) -> float:
+    """Return the norm of the projected gradient: at the lower bound of a factor only what is negative counts."""
+    found = gradients(problem, Wt.astype(np.float64), H.astype(np.float64))
+    total = 0.0
+    for F, G, penalty in ((Wt, found.codes, problem.penalty_W), (H, found.components, problem.penalty_H)):
+        slope = G + penalty_gradient(penalty, F)
+        total += sum_of_squares(np.where(F > penalty.low, slope, np.minimum(slope, 0)))
+    return float(np.sqrt(total))
+
+
 def _norms(F: Array) -> Array:
     """Return the Euclidean norm (r,) of each row of a factor (r, n_points)."""
     return np.asarray(np.sqrt(np.sum(F * F, axis=1)))

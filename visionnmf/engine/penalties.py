@@ -24,7 +24,7 @@ from . import projections
 from .arrays.namespace import in_float64, is_not_numpy, namespace_of, to_numpy
 from .kernels import penalties as _kernels
 
-__all__ = ["L1", "L2", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
+__all__ = ["L1", "L2", "Bounds", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
 
 Array = NDArray[Any]
 
@@ -170,6 +170,31 @@ class Box(Proximal):
             F[:, :] = namespace_of(F).clip(F, self.low, self.high)
         else:
             np.clip(F, F.dtype.type(self.low), F.dtype.type(self.high), out=F)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds(Proximal):
+    """``low <= F <= high`` with bounds (n_components, n_points) of each entry (Guan et al. 2012, equation 30)."""
+
+    low: Array
+    high: Array
+
+    kind = "bounds"
+    of_points = True
+
+    def value(self, F: Array) -> float:
+        return 0.0  # a constraint costs nothing
+
+    def component(self, k: int) -> Bounds:
+        return Bounds(self.low[k : k + 1], self.high[k : k + 1])
+
+    def prox(self, F: Array, step: float | Array) -> None:
+        self.feasible(F)
+
+    def feasible(self, F: Array) -> None:
+        if F.shape != self.low.shape:
+            raise ParameterError(f"low and high must have the shape of the factor, {F.shape}; got {self.low.shape}")
+        np.clip(F, self.low, self.high, out=F)
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,7 +439,7 @@ def _columns(group: Array) -> Any:
 # --- their combination ------------------------------------------------------------------------------------------------
 
 
-TERMS: dict[str, type[Term]] = {term.kind: term for term in (Box, L1, L2, Graph, Simplex, Groups)}
+TERMS: dict[str, type[Term]] = {term.kind: term for term in (Box, Bounds, L1, L2, Graph, Simplex, Groups)}
 SEPARABLE: tuple[type[Term], ...] = (Box, L1, L2)  # supported by coordinate descent
 ANY: tuple[type[Term], ...] = (Linear, Smooth, Proximal)  # all forms that a proximal gradient step supports
 
@@ -483,6 +508,16 @@ class Penalties:
     def kinds(self) -> frozenset[str]:
         """The kinds of the active terms."""
         return frozenset(term.kind for term in self.active_terms)
+
+    @property
+    def escapes(self) -> list[str]:
+        """The sorted kinds of active terms that a scale of the factor, which the other one takes over, makes small."""
+        return sorted(self.kinds & {"l1", "l2", "graph", "groups"})
+
+    @property
+    def holds(self) -> bool:
+        """Whether a term keeps the factor from growing."""
+        return bool(self.kinds - {"box"} or np.isfinite(self.high))
 
     @property
     def shrinks(self) -> bool:

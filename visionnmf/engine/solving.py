@@ -16,6 +16,7 @@ admm         robust [1]_       alternating directions, growing penalty; the defa
 rri          manhattan [2]_    coordinate descent by weighted medians                     Guan et al. 2012, Algorithm 1
 ogm          manhattan [2]_    Nesterov's smoothing, warm-started                         ours: docs/derivations/ogm.md
 ogm-paper    manhattan [2]_    Nesterov's smoothing as published; ogm-printed: see ogm    Guan et al. 2012, Algorithm 3
+rri-printed  manhattan [2]_    weighted medians, each factor until equation 8 holds       Guan et al. 2012, Algorithm 1
 hals         frobenius         extrapolated coordinate descent through Gram matrices      Ang & Gillis 2019, Algorithm 3
 nenmf        frobenius         accelerated proximal gradient for each factor in turn      Guan et al. 2012 (NeNMF)
 nenmf-paper  frobenius         the same as published: one step length, no restarts        Guan et al. 2012 (NeNMF)
@@ -48,13 +49,15 @@ from .arrays import fitting
 from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
-from .optimality import optimality
+from .optimality import optimality, projected_gradient
 from .penalties import ANY, L1, L2, SEPARABLE, Graph, Simplex, Term
 from .problem import Problem, Report
 from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
-from .stopping import Callback, Fit, Iteration, exact_objective, run
+from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
 
 Array = NDArray[Any]
+
+UNCHANGED = 40  # iterations; of the rule "clusters"
 
 Iterate = Callable[..., Iterator[Iteration]]
 FindCodes = Callable[[Problem, Array, Array], None]
@@ -68,7 +71,8 @@ class Solver(NamedTuple):
     supports on either factor, in addition to non-negativity; :data:`.penalties.ANY` if it supports every term with a
     gradient or a prox. `weights` says whether entries may have weights, or be missing, and `sparse` whether `X` may be
     sparse, for a loss that has a sparse form.
-    `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well.
+    `elsewhere` says whether the solver runs on data that are not arrays of NumPy as well, and `published` whether it is
+    a paper's method as printed, whose own codes are the result.
     """
 
     iterate: Iterate
@@ -77,6 +81,7 @@ class Solver(NamedTuple):
     weights: bool = False
     sparse: bool = False
     elsewhere: bool = False
+    published: bool = False
 
     @property
     def losses(self) -> frozenset[str]:
@@ -119,20 +124,25 @@ LEAST_SQUARES = _only({"frobenius"})
 SOLVERS: dict[str, Solver] = {
     "hals": Solver(hals.iterate, LEAST_SQUARES, ANY, weights=True, sparse=True, elsewhere=True),
     "nenmf": Solver(nenmf.iterate, LEAST_SQUARES, ANY, sparse=True),
-    "nenmf-paper": Solver(nenmf.iterate_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True),
+    "nenmf-paper": Solver(nenmf.iterate_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True, published=True),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
     # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
-    "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True),
-    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True),
-    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True),
-    "al-a": Solver(partial(sbcd_published.iterate, weights_from="data"), _divergence, SEPARABLE, weights=True),
-    "al-b": Solver(partial(sbcd_published.iterate, weights_from="nothing"), _divergence, SEPARABLE, weights=True),
+    "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True, published=True),
+    "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True, sparse=True, published=True),
+    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True, published=True),
+    **{
+        name: Solver(
+            partial(sbcd_published.iterate, weights_from=source), _divergence, SEPARABLE, weights=True, published=True
+        )
+        for name, source in (("al-a", "data"), ("al-b", "nothing"))
+    },
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
-    "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True),
-    "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True),
+    "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True, published=True),
+    "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True, published=True),
+    "rri-printed": Solver(rri.iterate_as_printed, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, published=True),
 }
 
 
@@ -182,18 +192,61 @@ def fit(
     solver: str,
     max_iter: int,
     tol: float,
+    stop: str = "auto",
     callback: Callback | None = None,
 ) -> Fit:
     """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
+    rule = None if stop == "auto" else STOPPING_RULES[stop](problem, Wt, H, tol)
     return run(
         SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
+        rule=rule,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
         optimality=lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
+
+
+# --- the stopping rules of papers -------------------------------------------------------------------------------------
+
+
+def _small_decrease(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAfter:
+    """Return the rule of equation 4 of MahNMF: an iteration changes the objective by at most `tol`."""
+    return lambda before: abs(before - problem.objective(Wt, H)) <= tol
+
+
+def _small_gradient(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAfter:
+    """Return the rule of equation 22 of NeNMF: the projected gradient has the share `tol` of its norm at the start."""
+    if problem.loss.record.kink:
+        raise ParameterError(
+            f"stop must be another rule for {problem.loss.label}; got 'projected-gradient', but it has kinks"
+        )
+    first = projected_gradient(problem, Wt, H)
+    return lambda before: projected_gradient(problem, Wt, H) <= tol * first
+
+
+def _same_clusters(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAfter:
+    """Return the rule of section 5.2 of MahNMF for KLNMF: no sample's largest code moves in 40 iterations."""
+    found, unchanged = Wt.argmax(axis=0), 0
+
+    def after(before: float) -> bool:
+        """Return whether the last 40 iterations left every sample with the component that it had."""
+        nonlocal found, unchanged
+        last, found = found, Wt.argmax(axis=0)
+        unchanged = unchanged + 1 if np.array_equal(last, found) else 0
+        return unchanged >= UNCHANGED
+
+    return after
+
+
+STOPPING_RULES: dict[str, Callable[[Problem, Array, Array, float], StopAfter]] = {
+    "decrease": _small_decrease,
+    "projected-gradient": _small_gradient,
+    "clusters": _same_clusters,
+}
+"""Rules by name: each takes a problem, the factors at the start, which a fit changes in place, and the tolerance."""
 
 
 class Found(NamedTuple):

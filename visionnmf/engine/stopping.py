@@ -10,11 +10,13 @@ shrinking as from the older half to the newer one:
 .. math:: d_1 = f_{t-2h} - f_{t-h}, \quad d_2 = f_{t-h} - f_t, \quad q = d_2 / d_1, \quad
           \text{change} = \max\bigl(d_1 + d_2,\; d_2 (q + q^2 + \dots + q^{t/h})\bigr) / f_t
 
-The fit has converged when this is below the tolerance. So ``tol=1e-3`` promises: *doubling the number of iterations
-would lower the objective by about 0.1 % at most*, as long as progress does not speed up again. Because the window and
-the look ahead grow with ``t``, slow convergence is not mistaken for the end: of an objective that falls like ``1/t``
-or like ``0.99^t`` the rule predicts the rest. Ten times the iterations are a little over three doublings, each of which
-gains less than the one before. The measure is free of the scale of the data, of the start and of the solver.
+The fit has converged when this is below the tolerance. So ``tol=1e-3`` predicts: *doubling the number of iterations
+would lower the objective by about 0.1 % at most*, as long as progress does not speed up again. It does so now and then:
+of 464 fits of random problems that ended without a warning, 4.7 % gained 0.1 % or more by it and the most 0.53 %
+(``python benchmarks convergence.promise 20000 500``). Because the window and the look ahead grow with ``t``, slow
+convergence is not mistaken for the end: of an objective that falls like ``1/t`` or like ``0.99^t`` the rule predicts
+the rest. Ten times the iterations are a little over three doublings, each of which gains less than the one before. The
+measure is free of the scale of the data, of the start and of the solver.
 
 Four details:
 
@@ -22,8 +24,8 @@ Four details:
   half of the window did not gain more than the older half, unless both are below what rounding can do.
 - A plateau can be as flat as the end. Only the gradient tells them apart, so a fit by a divergence, whose plateaus are
   the longest, asks for :func:`.optimality.optimality` when the rule begins to hold. Up to :data:`STATIONARY` it stops.
-  Above, the promise is kept by running it: the fit goes on to twice as many iterations and stops if the rule has held
-  all the while.
+  Above, the prediction is tried: the fit goes on to twice as many iterations and stops if the rule has held all the
+  while.
 - An objective can go to 0. A fit whose objective is at most that of residuals of a hundred-thousandth of the data is
   *exact*, and stops: see :func:`exact_objective`.
 - A solver that follows a path (ADMM with a growing penalty) nears the minimum at the pace of its path, and reports how
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
 Factors = TypeVar("Factors")
 Callback = Callable[[int, float], Any]
+StopAfter = Callable[[float], bool]  # of the objective before an iteration: whether to stop after it
 
 LEAST_WINDOW = 10  # iterations
 STATIONARY = 5e-4  # optimality up to which a fit that hardly moves is at its end and not on a plateau
@@ -201,23 +204,27 @@ def run(
     objective: Callable[[], float],
     optimality: Callable[[], float] | None,
     exact_objective: Callable[[], float],
+    rule: StopAfter | None = None,
 ) -> Fit:
-    """Take the steps of a solver until the stopping rule or the callback ends them."""
+    """Take the steps of a solver until the stopping rule, or in its place `rule`, or the callback ends them."""
     # the objective of a divergence has long plateaus, so the rule asks for the gradient as well
     has_plateaus = loss.record.beta not in (2.0, None)
     stopping = Stopping(
-        tol, exact=exact_objective() if tol > 0 else 0.0, optimality=optimality if has_plateaus else None
+        tol if rule is None else 0.0,
+        exact=exact_objective() if tol > 0 and rule is None else 0.0,
+        optimality=optimality if has_plateaus else None,
     )
     converged = False
     for step in steps:
-        enough = stopping.add(step.objective, step.residual) or step.done
+        enough = stopping.add(step.objective, step.residual) or step.done or (rule is not None and rule(step.objective))
         asked = callback is not None and callback(len(stopping.history), step.objective)
         if enough or asked:
             converged = True  # also if the callback has stopped the fit, because no warning is due
             break
     # At `max_iter` the rule may hold without the confirmation, by the optimality of the factors, that `add` waits for.
     converged = converged or stopping.converged
-    return Fit(len(stopping.history), [*stopping.history, objective()], converged, stopping.change)
+    change = stopping.change if rule is None else math.nan
+    return Fit(len(stopping.history), [*stopping.history, objective()], converged, change)
 
 
 class PrintedProgress:
@@ -279,6 +286,8 @@ def warn_not_converged(
     gain = f"twice as many would lower the objective by a share of about {result.change:.2g}"
     if 0.5 < result.change < np.inf:  # the prediction is no longer a share that makes sense
         gain = "the objective is still falling fast, or the iterates are far from satisfying the model"
+    elif math.isnan(result.change):
+        gain = "the rule that was asked for does not hold yet"
     elif not tol <= result.change < np.inf:  # less than tol is not the prediction but the decrease so far
         gain = "they are too few to predict how far the objective would still fall"
     warning = ConvergenceWarning(
@@ -287,6 +296,19 @@ def warn_not_converged(
     )
     warning.result, warning.gain = result, gain
     warnings.warn(warning, stacklevel=stacklevel)
+
+
+def warn_of_scale(problem: Problem, stacklevel: int) -> None:
+    """Warn if a factor can escape its penalty, because nothing keeps the other one from growing in its place."""
+    for side, other, penalty, held in (
+        ("W", "H", problem.penalty_W, problem.penalty_H), ("H", "W", problem.penalty_H, problem.penalty_W)
+    ):  # fmt: skip
+        if penalty.escapes and not held.holds:
+            warnings.warn(
+                f"the {' and '.join(penalty.escapes)} of penalty_{side} can be escaped: {side} may shrink while "
+                f"{other} grows. Give penalty_{other} an l2, high or simplex.",
+                stacklevel=stacklevel,
+            )
 
 
 class ZeroCodesWarning(UserWarning):

@@ -29,7 +29,7 @@ __all__ = ["AtCorners", "BagOfWords", "OnGrid"]
 
 Array = NDArray[Any]
 
-BLOCK = 1 << 22  # distances that are in memory at once
+BLOCK = 1 << 19  # distances at a time, which stay in the processor's cache
 
 
 class BagOfWords(Extractor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -19,7 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import brief, check_count, shown
 from visionnmf._progress import Progress
+from visionnmf._text import counted
 from visionnmf.choices import FEATURE_KINDS
+from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
 from visionnmf.io.decoding import decode_apart, decodes_apart
@@ -33,10 +36,11 @@ Array = NDArray[Any]
 
 
 class Row(NamedTuple):
-    """The features of an image and a note on its pixels, or why it cannot be read."""
+    """The features of an image, a note on the range of its pixels and those on its file, or why it cannot be read."""
 
     features: NDArray[np.float32]
     note: str = ""
+    of_file: tuple[str, ...] = ()
     error: MediaError | None = None
 
 
@@ -56,7 +60,8 @@ class Extracted:
     skipped : list of str
         A sentence for each image that could not be read.
     notes : list of str
-        A sentence on each range of pixel values that was guessed, and in how many images.
+        A sentence on each range of pixel values that was guessed, and on what was left out of files such as animations,
+        and in how many images.
     """
 
     X: NDArray[np.float32]
@@ -168,6 +173,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                 raise row.error
             rows.append(row)
         warn_of(row.note for row in rows)
+        for note in dict.fromkeys(note for row in rows for note in row.of_file):
+            warnings.warn(f"images: {note}", UserWarning, stacklevel=2)
         return np.stack([row.features for row in rows])
 
     def extract(
@@ -212,7 +219,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             else:
                 rows.append(row.features)
                 readable.append(i)
-                notes[row.note] += bool(row.note)
+                notes.update(filter(None, (row.note, *row.of_file)))
             if progress is not None:
                 progress("extracting", i + 1, len(images))
         if not rows:
@@ -221,7 +228,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             np.stack(rows),
             np.array(readable, np.intp),
             [str(error) for error in skipped],
-            [f"{note}, in {count} of {len(images)} images" for note, count in notes.items() if note],
+            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items()],
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -281,6 +288,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
 
 @takes_files
+@one_blas_thread()
 def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, images: Images) -> list[Row]:
     """Return the features of each image, or the error; `apart` as in the process that asks for them."""
     if apart:
@@ -288,12 +296,16 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, 
     rows: list[Row] = []
     for image in images:
         try:
-            prepared = PreparedImage(image, max_pixels)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
+                prepared = PreparedImage(image, max_pixels)
         except MediaError as error:
             rows.append(Row(np.empty(0, np.float32), error=error))
         else:
             features = np.concatenate([extractor.describe(prepared) for extractor in extractors])
-            rows.append(Row(features, prepared.note))
+            name = str(image) if isinstance(image, str | Path) else ""
+            of_file = (str(warning.message).removeprefix(f"{name}: ") for warning in caught)
+            rows.append(Row(features, prepared.note, tuple(of_file)))
     return rows
 
 

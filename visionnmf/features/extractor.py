@@ -134,10 +134,11 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         rows, notes = [], []
-        for image in check_images(images):
-            prepared = PreparedImage(image, self.max_pixels)
-            rows.append(self.describe(prepared))
-            notes.append(prepared.note)
+        with one_blas_thread():  # entered once for all images, because each switch takes as long as a small image
+            for image in check_images(images):
+                prepared = PreparedImage(image, self.max_pixels)
+                rows.append(self.describe(prepared))
+                notes.append(prepared.note)
         warn_of(notes)
         return np.stack(rows)
 
@@ -236,6 +237,8 @@ def check_images(images: Any) -> Images:
     # an array of less than three dimensions may hold objects or texts: images of several sizes, or names of files
     if isinstance(images, np.ndarray) and images.ndim < 3 and images.dtype.kind != "O" and images.dtype.kind != "U":
         raise ParameterError(f"images must be a list of arrays or files; got an array of shape {images.shape}")
+    if isinstance(images, np.ndarray) and images.ndim == 3 and images.shape[2] in (3, 4):
+        raise ParameterError(f"images must be several; got one of shape {images.shape}; put it into a list, [image]")
     listed = images if isinstance(images, Sequence) else list(images)
     if not len(listed):
         raise ParameterError("images must hold at least one image; got none")

@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from visionnmf._checks import check_count, moved_axes
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["check_image", "reduce_image"]
@@ -40,14 +41,16 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
     (4, 5, 3)
     """
     pixels = np.asarray(image)
+    shape = pixels.shape
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4):
         raise ParameterError(
-            f"image must have shape (height, width), (height, width, 3) or (height, width, 4); got {np.shape(image)}"
+            "image must have shape (height, width), (height, width, 3) or (height, width, 4); got "
+            f"{shape}{moved_axes(shape, 'image')}"
         )
     if pixels.size == 0:
-        raise ParameterError(f"image must have at least one pixel; got shape {np.shape(image)}")
+        raise ParameterError(f"image must have at least one pixel; got shape {shape}")
     if pixels.dtype.kind == "f":
         pixels = _check_floats(pixels)
     elif pixels.dtype not in (np.uint8, np.uint16):
@@ -117,6 +120,7 @@ def reduce_image(pixels: NDArray[Any], max_pixels: int) -> NDArray[np.float32]:
     >>> reduce_image(np.zeros((100, 100, 3), np.uint8), 2500).shape
     (50, 50, 3)
     """
+    check_count(max_pixels, "max_pixels")
     height, width = pixels.shape[:2]
     if height * width > max_pixels:
         shrink = np.sqrt(max_pixels / (height * width))

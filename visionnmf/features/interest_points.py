@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_number, shown
+from visionnmf._checks import check_number, check_numbers, shown
 from visionnmf.exceptions import ParameterError
 
 __all__ = ["STEP", "check_grid", "dense_grid", "grid_size", "harris_laplace"]
@@ -72,6 +72,11 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
     ndarray of float32 [shape=(n, 3)]
         Row, column and scale, in pixels, ordered by scale; n can be 0.
 
+    Raises
+    ------
+    ParameterError
+        If `grey` is not a grey image.
+
     References
     ----------
     K. Mikolajczyk, C. Schmid, "Scale & affine invariant interest point detectors", IJCV 60(1), 2004, section 3.2.
@@ -83,7 +88,9 @@ def harris_laplace(grey: NDArray[Any]) -> NDArray[np.float32]:
     >>> harris_laplace(camera()[::4, ::4]).shape[1]
     3
     """
-    image = np.asarray(grey, np.float32)
+    image = check_numbers(grey, "grey", np.float32)
+    if image.ndim != 2 or not image.size:
+        raise ParameterError(f"grey must have shape (height, width); got {image.shape}; to_grey8 makes RGB grey")
     laplacians = [_laplacian(image, scale) for scale in HARRIS_SCALES]
     corners = [_cornerness(image, scale) for scale in HARRIS_SCALES[1:-1]]
     # `corners` lacks the first and the last scale, so its level k is level k + 1 of `laplacians`

@@ -1,4 +1,4 @@
-"""Edges and texture: oriented gradients and binary patterns by scikit-image, and the census transform."""
+"""Edges and texture: oriented gradients, binary patterns by scikit-image, and the census transform."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from skimage.feature import hog, local_binary_pattern
+from skimage.feature import local_binary_pattern
 
 from visionnmf._checks import check_count
 
@@ -21,10 +22,12 @@ Array = NDArray[Any]
 NEIGHBOURS = 8
 PATTERNS = NEIGHBOURS * (NEIGHBOURS - 1) + 3  # 58 uniform ones, and one for all others
 CENSUS = 256
+CLIPPED = 0.2  # the largest share of a block's norm that one direction of a cell may have
+LEAST_NORM = 1e-5
 
 
 class HOG(Extractor):
-    """Histograms of oriented gradients (Dalal & Triggs 2005) of the image scaled to a square, by scikit-image.
+    """Histograms of oriented gradients (Dalal & Triggs 2005) of the image scaled to a square, as in scikit-image.
 
     Parameters
     ----------
@@ -74,14 +77,28 @@ class HOG(Extractor):
             yield from (f"{where}_orient{i}" for i in range(self.n_orientations))
 
     def _describe(self, image: PreparedImage) -> Array:
-        return np.asarray(
-            hog(
-                image.resized_grey(self.size, self.size),
-                orientations=self.n_orientations,
-                pixels_per_cell=(self.cell, self.cell),
-                cells_per_block=(2, 2),
-            )
-        )
+        """Return the blocks' histograms; scikit-image's own take ten times as long, and are equal to rounding."""
+        n, turns = self.size // self.cell, self.n_orientations  # cells along a side, and bins of half a turn
+        grey, whole = image.resized_grey(self.size, self.size), n * self.cell
+        down, across = np.zeros((2, *grey.shape))
+        down[1:-1], across[:, 1:-1] = grey[2:] - grey[:-2], grey[:, 2:] - grey[:, :-2]
+        down, across = down[:whole, :whole], across[:whole, :whole]
+        # Angles from -pi to pi have the bins 0 to 2 * turns; opposite directions are added up afterwards.
+        bins = (np.arctan2(down, across) * (turns / np.pi) + turns).astype(np.intp)
+        cells = np.arange(whole) // self.cell
+        bins += (2 * turns + 1) * (n * cells[:, None] + cells)
+        sizes = np.sqrt(down**2 + across**2)
+        counts: Array = np.bincount(bins.ravel(), sizes.ravel(), n * n * (2 * turns + 1)).reshape(n, n, -1)
+        histograms = counts[..., :turns] + counts[..., turns:-1]
+        histograms[..., 0] += counts[..., -1]
+        histograms /= self.cell**2
+        blocks = sliding_window_view(histograms, (2, 2), axis=(0, 1)).transpose(0, 1, 3, 4, 2)
+        return _unit_blocks(np.minimum(_unit_blocks(blocks), CLIPPED)).ravel()
+
+
+def _unit_blocks(blocks: Array) -> Array:
+    """Return blocks of cells (n, n, 2, 2, n_orientations) divided by their norms."""
+    return np.asarray(blocks / np.sqrt((blocks**2).sum(axis=(2, 3, 4), keepdims=True) + LEAST_NORM**2))
 
 
 class PatternHistogram(Extractor):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import inspect
 import math
 import os
 import pickle
@@ -54,19 +55,21 @@ def apart(function: Callable[P, T]) -> Callable[P, T]:
 
     Whatever a library raises in it becomes an UnreadableError of one line, or a TooLargeError if memory runs out.
     """
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def decoded(*args: P.args, **kwargs: P.kwargs) -> T:
+        given = signature.bind(*args, **kwargs)  # also a file that is passed by its name comes first in `given.args`
         if _State.apart:
             with _State.lock:
-                result: T = start_child().call(function, *args, **kwargs)
+                result: T = start_child().call(function, *given.args, **given.kwargs)
                 return result
         try:
             return function(*args, **kwargs)
         except VisionNMFError:
             raise
         except Exception as error:  # decoders raise nearly anything on damaged files
-            raise _complaint(args[0], error) from error
+            raise _complaint(given.args[0], error) from error
 
     return decoded
 

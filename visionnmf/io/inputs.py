@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -182,6 +182,20 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
+def names_of(sources: Any, name: str = "sources") -> list[str]:
+    """Return one or several paths as a list of texts; raise ParameterError for anything else, such as arrays."""
+    listed = [sources] if isinstance(sources, str | os.PathLike) or not isinstance(sources, Iterable) else list(sources)
+    for path in listed:
+        check_path(path, name)
+    return [str(path) for path in listed]
+
+
+def check_path(path: Any, name: str) -> None:
+    """Raise ParameterError for what is not the path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"{name} must be the path of a file; got {' '.join(repr(path).split()):.80}")
+
+
 def stem_of(source: str | Path) -> str:
     """Return the name with which the results of an input begin.
 
@@ -189,6 +203,7 @@ def stem_of(source: str | Path) -> str:
     for ``frames/*.png``, "stdin" for ``-``, and "yard" for ``rtsp://gate:554/yard?x=1``. The pictures of a clip that
     lie in a folder "input", as in CDnet, have the name of the folder above.
     """
+    check_path(source, "source")
     name = str(source)
     if name == "-":
         return "stdin"
@@ -244,8 +259,7 @@ def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
 
 def check_is_path(path: str | Path, kind: str) -> None:
     """Raise UnreadableError, with the cure, for a URL or ``-``, and ParameterError for what is not a path."""
-    if not isinstance(path, str | os.PathLike):
-        raise ParameterError(f"{kind} must be the path of a file; got {' '.join(repr(path).split()):.80}")
+    check_path(path, kind)
     name = without_password(str(path))
     if name == "-":
         raise UnreadableError(f"-: standard input is not read here; write the {kind} into a file first")

@@ -241,6 +241,16 @@ class _Members(dict[str, Any]):
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+def kind_of(path: str | Path) -> str:
+    """Return which of KINDS a file says that it is, or ""; nothing else of it is read, and nothing is checked."""
+    path = regular_file(path, "model")
+    with suppress(*DAMAGE), open_npz(path) as file:
+        if file.zip.getinfo("header.npy").file_size <= MAX_HEADER + NPY_HEADER:
+            kind = json.loads(file["header"].tobytes())["kind"]
+            return kind if kind in KINDS else ""
+    return ""
+
+
 def class_finder(*classes: type, others: tuple[FindClass, ...] = ()) -> FindClass:
     """Return a function that finds `classes` by their names, and what `others` find."""
     known = {kind.__name__: kind for kind in classes}
@@ -348,7 +358,7 @@ class ModelFile:
         if found != self.kind:
             cure = self.origin
             if isinstance(found, str) and found in KINDS:
-                cure = f"it is of the kind {found!r}; read it with {KINDS[found]}"
+                cure = f"it is of the kind {found!r}, which {KINDS[found]} reads; {self.origin}"
             raise UnreadableError(f"{path}: not {self.title}; {cure}")
         version = header["version"]
         if type(version) is not int:

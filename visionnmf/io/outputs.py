@@ -23,16 +23,18 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.sax.saxutils import escape, unescape
 
 from visionnmf.exceptions import PASS_FORCE, MediaError, OutdatedError, OutputExistsError, ParameterError
 
 from .inputs import SAMPLE_PREFIX, check_is_path
 
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # a full disk, a limit of file sizes, a quota
-RECORDING = (".png", ".json", ".geojson")  # files that can say how they were made
+RECORDING = (".png", ".json", ".geojson", ".svg")  # files that can say how they were made
 MOST_RECORD = 1 << 16  # bytes of a file that are read for that
 PNG_HEADER = 33  # bytes of a PNG file before its second chunk
 PNG_KEY, JSON_KEY = b"tEXtvisionnmf\0", b'{"visionnmf": '  # what stands before the record
+SVG_KEY = b'<metadata id="visionnmf">'
 TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.([0-9]{1,9})-([0-9a-f]{8})\.part(\..*)?")  # process and machine, see _machine
 
 
@@ -108,7 +110,9 @@ def together() -> Iterator[None]:
 
 @contextmanager
 def recording(**made: Any) -> Iterator[None]:
-    """Write into each PNG and JSON file of the block how it was made, under the name "visionnmf".
+    """Write into each PNG, JSON and SVG file of the block how it was made, under the name "visionnmf".
+
+    Videos have it as their comment.
 
     Where OutputExistsError is raised for such a file that says something else, or nothing, it is an OutdatedError; a
     ``version`` may differ.
@@ -149,6 +153,8 @@ def record_of(path: str | Path) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             head = file.read(MOST_RECORD)
+        if head.startswith(b"<svg") and SVG_KEY in head:
+            head = JSON_KEY + unescape(head.split(SVG_KEY, 1)[1].split(b"</", 1)[0].decode("ascii", "replace")).encode()
         chunk = head[PNG_HEADER + 4 :]  # behind its length
         text = chunk.removeprefix(PNG_KEY) if chunk.startswith(PNG_KEY) else head.removeprefix(JSON_KEY)
         if len(text) in (len(chunk), len(head)):
@@ -159,8 +165,22 @@ def record_of(path: str | Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def record_text() -> str:
+    """Return how the files of this block of :func:`recording` are made, as JSON; empty outside of such a block.
+
+    Examples
+    --------
+    >>> from visionnmf.io.outputs import record_text, recording
+    >>> with recording(input="clip"):
+    ...     record_text()
+    '{"input": "clip"}'
+    """
+    made = _made.get()
+    return "" if made is None else json.dumps(made)
+
+
 def _write_record(file: Path) -> None:
-    """Write into a complete PNG or JSON file how it was made, in a block of `recording`."""
+    """Write into a complete PNG, JSON or SVG file how it was made, in a block of `recording`."""
     made = _made.get()
     if made is None or file.suffix not in RECORDING:
         return
@@ -170,17 +190,33 @@ def _write_record(file: Path) -> None:
         chunk = PNG_KEY + text
         whole = (len(chunk) - 4).to_bytes(4) + chunk + zlib.crc32(chunk).to_bytes(4)
         file.write_bytes(content[:PNG_HEADER] + whole + content[PNG_HEADER:])
+    elif content.startswith(b"<svg"):
+        opened, _, rest = content.partition(b">")
+        file.write_bytes(opened + b">\n" + SVG_KEY + escape(text.decode()).encode() + b"</metadata>" + rest)
     elif content.startswith(b"{"):
         file.write_bytes(JSON_KEY + text + b", " + content[1:])
 
 
-def _is_outdated(path: Path) -> bool:
-    """Return whether a file says that it was made otherwise than the files of this block, or does not say how."""
+def _outdated(path: Path) -> str:
+    """Return how a file was made otherwise than the files of this block, as it says itself; "" if it was not."""
     made = _made.get()
     if made is None or path.suffix not in RECORDING:
-        return False
-    found = record_of(path) or {}
-    return any(found.get(name) != value for name, value in made.items() if name != "version")
+        return ""
+    found = record_of(path)
+    if found is None:
+        return "does not say how it was made"
+    different = [name for name, value in made.items() if name != "version" and found.get(name) != value]
+    if different != ["settings"]:
+        return f"was made from another {different[0]}" if different else ""
+    before, now = (each if isinstance(each := one["settings"], dict) else {} for one in (found, made))
+    changed = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+    theirs, ours = (", ".join(_argument(name, one[name]) for name in changed if name in one) for one in (before, now))
+    return f"was made with {theirs or 'the usual settings':.100}, and not with {ours or 'the usual settings':.100}"
+
+
+def _argument(name: str, value: Any) -> str:
+    """Return an argument for a message, a list of several values with commas between them."""
+    return f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 @contextmanager
@@ -285,8 +321,8 @@ def _check_free(path: Path, force: bool) -> None:
     if is_folder:
         raise MediaError(f"{path}: is a folder; name a file to write")
     if not force and _must_stay(path):
-        if _is_outdated(path):
-            raise OutdatedError(f"{path}: was not made from this input with these settings; {PASS_FORCE}")
+        if reason := _outdated(path):
+            raise OutdatedError(f"{path}: {reason}; {PASS_FORCE}")
         raise OutputExistsError(f"{path}: exists already; {PASS_FORCE}")
 
 

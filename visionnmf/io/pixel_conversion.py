@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visionnmf._pixel_range import in_eight_bits
-from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
 
@@ -20,6 +20,8 @@ def to_grey8(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]
     White in 16-bit values is that of `bits` bits, by default of as few as hold them. Colours are weighted as in ITU-R
     BT.601.
     """
+    if getattr(values, "dtype", None) not in (np.uint8, np.uint16):
+        raise ParameterError(f"values must be uint8 or uint16; got {getattr(values, 'dtype', type(values).__name__)}")
     values = in_eight_bits(values, bits)
     return values if values.ndim == 2 else np.array(Image.fromarray(values).convert("L"))
 

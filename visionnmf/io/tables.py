@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,9 @@ LONGEST_NAME = 200  # of an array
 SAMPLE_ROWS = 20  # of a CSV file that show its form
 SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 FEW_COLUMNS = 3  # of whole numbers, where a first row 0, 1, 2 may be a sample
+LEAST_CELLS, MANY_DIGITS = 2, 6  # fractions, and different digits, by which numbers with decimal commas are recognised
 INDEX = "Unnamed: "  # how pandas names a column without a name
+WHOLE = re.compile("[+-]?[0-9]+")
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 # Spreadsheets take a text that begins with one of these for a formula. A leading apostrophe makes it text; one that is
 # there already is doubled, so that reading can take one off again.
@@ -241,8 +243,29 @@ def _form_of(file: Path) -> _Form:
         return (numbers / len(cells), max(widths)) if len(widths) == 1 and max(widths) > 1 else (-1.0, 0)
 
     form = max(reversed(forms), key=fit)  # the first of equal ones is that of commas
+    if form.separator == "," and _is_divided(form.rows):
+        raise UnreadableError(
+            f"{file}: its numbers look divided, as 1.05 is by 1,05; write decimal points, or semicolons between columns"
+        )
     commas = any(COMMA_NUMBER.fullmatch(cell.strip()) for row in form.rows for cell in row)
     return form._replace(decimal="," if commas else ".")
+
+
+def _is_divided(rows: list[list[str]]) -> bool:
+    """Return whether commas seem to be decimal marks as well, so that 1.05 and -2.5 are four cells: 1,05,-2,5."""
+    width = max(map(len, rows))
+    body = rows if len(rows[0]) == width else rows[1:]  # the header has a name for each number
+    left, right = ([cell.strip() for row in body for cell in row[side::2]] for side in (0, 1))
+    if width % 2 or len(right) < LEAST_CELLS or not all(map(WHOLE.fullmatch, left)):
+        return False
+    if len({len(row) for row in body}) > 1 or not all(map(str.isdecimal, right)):
+        return False
+    if body is not rows:
+        return 2 * len(rows[0]) == width
+    # Whole numbers do not begin with 0, but fractions do; and a single digit in every second column is a fraction.
+    zeros = [any(re.match("[+-]?0[0-9]", cell) for cell in side) for side in (left, right)]
+    tenths = len(set(right)) >= MANY_DIGITS and all(len(cell) == 1 for cell in right)
+    return zeros == [False, True] or (tenths and any(len(cell.lstrip("+-")) > 1 for cell in left))
 
 
 def _rows(file: Path, separator: str) -> Iterator[list[str]]:
@@ -317,14 +340,23 @@ def _names_columns(form: _Form, file: Path) -> bool:
     if not whole or not below:
         return False
     fractions = not any(cell.strip().lstrip("+-").isdecimal() for cell in below)
+    rising = [_is_rising(row) for row in form.rows]  # as 0, 1, 2 and years are
     if len(first) > FEW_COLUMNS or (fractions and first == counted):
-        return fractions or first == counted
-    if first == counted:
+        if fractions or rising == [True, *[False] * len(body)]:
+            return True
+    elif first != counted:
+        return False
+    if rising[0]:
         raise UnreadableError(
             f"{file}: its first row, {', '.join(first)}, may be a sample or name the columns; name them by words, or "
             "save the matrix as .npy"
         )
     return False
+
+
+def _is_rising(row: list[str]) -> bool:
+    """Return whether the cells of a row are whole numbers, each one more than the one before."""
+    return all(map(WHOLE.fullmatch, row)) and all(int(b) - int(a) == 1 for a, b in pairwise(row))
 
 
 def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int) -> Table:

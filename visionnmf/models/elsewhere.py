@@ -53,8 +53,10 @@ def check_elsewhere(model: Any, X: Any) -> None:
         )
     if model.zero_weight != 1:
         raise ParameterError(f"zero_weight must be 1 for {kind}; got {shown(model.zero_weight)}")
-    if not model.exact_codes:
-        raise ParameterError(f"exact_codes must be True for {kind}; got False")
+    if model.exact_codes is False:
+        raise ParameterError(f"exact_codes must be True or None for {kind}; got False")
+    if model.stop != choices.AUTO:
+        raise ParameterError(f"stop must be 'auto' for {kind}; got {model.stop!r}")
     if model.n_components == choices.AUTO:
         raise ParameterError(
             f"n_components must be a number for {kind}; got 'auto'; choose it by visionnmf.select_rank of some samples"

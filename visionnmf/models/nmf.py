@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from visionnmf.engine.losses import LOSSES, check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
-from visionnmf.engine.starts import Start, start_factors
+from visionnmf.engine.starts import Start, spread_apart, start_factors
 from visionnmf.engine.stopping import (
     NO_FIT,
     Callback,
@@ -36,6 +37,7 @@ from visionnmf.engine.stopping import (
     PrintedProgress,
     fit_best,
     warn_not_converged,
+    warn_of_scale,
     warn_zero_codes,
 )
 from visionnmf.exceptions import ParameterError
@@ -74,6 +76,7 @@ from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 __all__ = ["NMF", "check_parameters"]
 
 Array = NDArray[Any]
+SEPARABLE_START = "spa"
 
 
 class NMF(WithPenalties, LinearModel):
@@ -102,8 +105,12 @@ class NMF(WithPenalties, LinearModel):
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
         One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        How the starting factors are made if none are given. "custom" requires `W` and `H` in :meth:`fit_transform`.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "spa", "custom"}, default="random"
+        How the starting factors are made if none are given; for "manhattan" and "elastic-net" and data of which nine
+        tenths are 0 also by a least-squares fit, and the lower objective is kept. "custom" requires `W` and `H` in
+        :meth:`fit_transform`. "spa" is for data of which some samples are (nearly) pure, as pixels of hyperspectral
+        images: it fits twice, the second time from the samples of the first model that lie furthest apart (successive
+        projection), and needs no seed. Not for Dask arrays and devices.
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     update_components : bool, default=True
@@ -127,15 +134,24 @@ class NMF(WithPenalties, LinearModel):
     max_iter : int, default=400
         Maximum number of iterations. "admm" takes larger steps if there are fewer.
     tol : float, default=1e-3
-        Stop when twice the iterations would lower the objective by less than this share of it, or when the residuals
-        are next to nothing (exactly: :mod:`visionnmf.engine.stopping`). 0 runs all iterations without a warning.
+        Stop when twice the iterations would lower the objective by less than this share of it, if it goes on falling as
+        in the last quarter of the iterations (:mod:`visionnmf.engine.stopping` says how often it falls faster), or when
+        the residuals are a hundred-thousandth of the data. 0 goes on to `max_iter`, or that, without a warning.
+    stop : {"auto", "decrease", "projected-gradient", "clusters"}, default="auto"
+        The stopping rule: that of `tol`, or one of a paper. "decrease": an iteration changes the objective by at most
+        `tol`, in its own units (MahNMF, equation 4). "projected-gradient": the norm of the projected gradient is at
+        most `tol` times that of the start (NeNMF, equation 22). "clusters": no sample's largest code has moved to
+        another component for 40 iterations (MahNMF, section 5.2).
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
         Called as ``callback(iteration, objective)`` after each iteration. A true return value stops the fit.
     verbose : int or bool, default=0
         1 (or True) prints the objective of every tenth iteration and of the last one, 2 that of every iteration.
-    exact_codes : bool, default=True
+    exact_codes : bool or None, default=None
+        Whether :meth:`fit_transform` finds the codes again for the final components. None stands for False with a
+        `solver` that is a paper's method as printed ("mu", "nenmf-paper", "rri", "rri-printed", "ogm-paper",
+        "ogm-printed", "sbcd-plain", "al-a", "al-b"), so that ``W`` and ``W @ H`` are its own, and otherwise for True.
         False keeps the codes of the last iteration in :meth:`fit_transform`, and for the losses whose codes ADMM finds
         (manhattan, huber, elastic-net, l21) :meth:`transform` takes 30 of its iterations instead of 200. The components
         are the same.
@@ -189,7 +205,7 @@ class NMF(WithPenalties, LinearModel):
     ================  ==============================================================================
 
     ``fit_transform(X)`` returns exactly what ``fit(X).transform(X)`` returns: the codes are found again for the final
-    components, and the codes of a row do not depend on the other rows. With ``exact_codes=False``, and if a penalty of
+    components, and the codes of a row do not depend on the other rows. Unless `exact_codes`, and if a penalty of
     the codes couples samples (graph, groups), `fit_transform` returns the codes of the fit; `transform` leaves such a
     penalty out.
 
@@ -233,10 +249,11 @@ class NMF(WithPenalties, LinearModel):
         warm_start: bool = False,
         max_iter: int = 400,
         tol: float = 1e-3,
+        stop: str = choices.AUTO,
         random_state: Any = None,
         callback: Callback | None = None,
         verbose: int = 0,
-        exact_codes: bool = True,
+        exact_codes: bool | None = None,
         measure_optimality: bool = True,
     ) -> None:
         """Keep the parameters as given; the class describes them, and `fit` checks them."""
@@ -256,6 +273,7 @@ class NMF(WithPenalties, LinearModel):
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.tol = tol
+        self.stop = stop
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -353,7 +371,7 @@ class NMF(WithPenalties, LinearModel):
         # the penalty belongs to codes of the components before they were divided by their norms
         penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
         problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
-        return finite_codes(solve_codes(problem, H, exact=self.exact_codes))
+        return finite_codes(solve_codes(problem, H, exact=self.exact_codes is not False))
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
@@ -388,9 +406,11 @@ class NMF(WithPenalties, LinearModel):
         if weighted.is_sparse and self.solver == "auto":
             fitted = sparse_data.dense_if_small(weighted)
         solver = choose(self.solver, fitted)
+        warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
-        rng = check_random_state(self.random_state)
+        separable = self.init == SEPARABLE_START
+        rng = check_random_state(0 if separable else self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
         name = "components_init" if H is None else "H"
@@ -399,33 +419,48 @@ class NMF(WithPenalties, LinearModel):
             raise ParameterError('W and H must be given to fit_transform with init="custom"; got one at most')
         start = Start(n_components, components, codes is not None, rng)
         report = PrintedProgress(self.callback, self.verbose)
-        # a large sparse X is fitted from several starts, unless one is given
-        doubtful = fitted.is_sparse and self.solver == "auto" and codes is None and components is None
-        doubtful = doubtful and sparse_data.is_doubtful(fitted)
+        # a large sparse X, and one of nearly only zeros, are fitted from several starts, unless one is given
+        is_free = codes is None and components is None
+        doubtful = is_free and self.solver == "auto" and sparse_data.is_doubtful(fitted)
         objectives: list[float] = []  # at the end of each start
 
-        def fit_once() -> tuple[Fit, tuple[Array, Array]]:
-            """Fit from another start; return the fit, and its transposed codes (r, n_samples) and components."""
-            factors = start_factors(fitted, start, codes, row_scale, self.init)
-            if doubtful and not len(objectives) % 2:
+        def fit_once(squares: bool = False) -> tuple[Fit, tuple[Array, Array]]:
+            """Return a fit from another start, its transposed codes (r, n_samples) and components."""
+            factors = start_factors(fitted, start, codes, row_scale, "random" if separable else self.init)
+            if squares or (doubtful and not len(objectives) % 2):
                 sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=self.tol)
-            found = fit(fitted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, callback=report)
+            limits = partial(fit, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop)
+            if separable and is_free:
+                limits(fitted, *factors)
+                spread_apart(fitted, *factors)
+            found = limits(fitted, *factors, callback=report)
             objectives.append(found.history[-1])
             # `fit` has changed the factors in place
             return found, factors
 
         with one_blas_thread():
             n_starts = max(self.n_init, sparse_data.STARTS) if doubtful else self.n_init
-            result, (Wt, H) = fit_best(n_starts, solver, fit_once, report)
+            best = fit_best(n_starts, solver, fit_once, report)
+            # from a random start the factors of a few entries may all become 0
+            if is_free and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
+                best = min(best, fit_once(squares=True), key=lambda found: found[0].history[-1])
+            result, (Wt, H) = best
             norms = problem.normalise(H)
-            if self.exact_codes and not problem.penalty_W.of_points:
+            if self._finds_codes() and not problem.penalty_W.of_points:
                 Wt = solve_codes(problem.rescaled(norms), H)
             else:  # codes of the fit, also if a penalty links them across samples
                 Wt *= norms[:, None]
                 if row_scale is not None:
                     Wt /= np.where(row_scale, row_scale, 1)
             found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
-        return found._replace(ridge=ridge, apart=sparse_data.apart(fitted, objectives) if doubtful else 0.0)
+        share = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
+        return found._replace(ridge=ridge, apart=share)
+
+    def _finds_codes(self) -> bool:
+        """Return whether a fit finds the codes again; a paper's method that the user named keeps its own."""
+        if self.exact_codes is None:
+            return self.solver == choices.AUTO or not SOLVERS[self.solver].published
+        return self.exact_codes
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
@@ -516,7 +551,7 @@ class NMF(WithPenalties, LinearModel):
         H = check_nonnegative_array(given, "components_init", (n_components, problem.X.shape[1]), problem.X.dtype)
         solver, norms = choose(self.solver, problem), np.ones(n_components, H.dtype)
         with one_blas_thread():
-            Wt = solve_codes(problem, H, exact=self.exact_codes)
+            Wt = solve_codes(problem, H, exact=self.exact_codes is not False)
             weighted, row_scale = with_sample_weight(problem, sample_weight)
             return evaluate(weighted, row_scale, solver, NO_FIT, Wt, H, norms, measure=self.measure_optimality)
 
@@ -543,10 +578,12 @@ def check_parameters(model: Any) -> None:
         allowed = ["auto", *sorted(SOLVERS)]
         raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
     check_solver(model.solver)
-    check_choice(model.init, "init", (*choices.STARTS, "custom"))
+    check_choice(model.init, "init", (*choices.STARTS, SEPARABLE_START, "custom"))
     check_flag(model.update_components, "update_components")
     check_flag(model.warm_start, "warm_start")
-    check_flag(model.exact_codes, "exact_codes")
+    if model.exact_codes is not None:
+        check_flag(model.exact_codes, "exact_codes")
+    check_choice(model.stop, "stop", choices.STOPS)
     check_flag(model.measure_optimality, "measure_optimality")
     check_number(model.nuclear, "nuclear")
     check_number(model.zero_weight, "zero_weight", 0, 1)

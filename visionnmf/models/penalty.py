@@ -14,7 +14,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
 from visionnmf.engine.losses import LOSSES
-from visionnmf.engine.penalties import Penalties, Term
+from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import are_labels, find_loss
@@ -41,8 +41,9 @@ class Penalty(BaseEstimator):
 
     Parameters
     ----------
-    low, high : float or None, default=0 and None
-        Least and largest value of every entry, >= 0; None is no upper bound.
+    low, high : float, array-like [shape=(n_components, n_points)] or None, default=0 and None
+        Least and largest value of every entry, or of each entry, >= 0; None is no upper bound. Bounds of each entry are
+        for solvers that take proximal gradient steps and for OR-NMF.
     l1, l2 : float, default=0
         Weights of the l1 norm, which makes the factor sparse, and of half the squared Frobenius norm; >= 0.
     graph : None, "knn" or array-like or sparse matrix [shape=(n_points, n_points), >= 0], default=None
@@ -73,9 +74,10 @@ class Penalty(BaseEstimator):
     -----
     Values are checked when a model is fitted. A penalty that grows with its factor (l1, l2, graph, groups) and a bound
     of groups have little effect on their own, because a larger second factor makes up for a smaller first one. Hold the
-    other factor by ``l2``, ``high`` or ``simplex``.
+    other factor by ``l2``, ``high`` or ``simplex``; `NMF` warns otherwise.
 
-    `NMF.transform` leaves out the graph and the groups of the codes, because they belong to the training samples.
+    `NMF.transform` leaves out the graph, the groups and bounds of each entry of the codes, because they belong to the
+    training samples.
 
     Simplex, groups and bounds other than ``(0, None)`` cannot be combined with each other.
 
@@ -101,8 +103,8 @@ class Penalty(BaseEstimator):
     def __init__(
         self,
         *,
-        low: float = 0,
-        high: float | None = None,
+        low: float | ArrayLike = 0,
+        high: float | ArrayLike | None = None,
         l1: float = 0,
         l2: float = 0,
         graph: Any = None,
@@ -142,7 +144,7 @@ class Penalty(BaseEstimator):
         Penalties
         """
         where = f"penalty_{side}"
-        low, high = self._check_box(where)
+        low, high, bounds = self._check_box(where)
         simplex = check_flag(self.simplex, f"simplex of {where}")
         options: dict[str, Any] = {
             "low": low,
@@ -152,6 +154,8 @@ class Penalty(BaseEstimator):
         }
         # terms that the user wrote; without training data, those that depend on the training samples are left out
         options["terms"] = self._check_terms(where, new=X is None)
+        if bounds is not None and X is not None:
+            options["terms"] += (Bounds(*(bound.astype(dtype) for bound in bounds)),)
         if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:
@@ -171,15 +175,24 @@ class Penalty(BaseEstimator):
                 raise ParameterError(f"terms of {where} must be of visionnmf.engine.penalties.Term; got {term!r:.60}")
         return tuple(term for term in terms if not (new and term.of_points))
 
-    def _check_box(self, where: str) -> tuple[float, float]:
-        """Return the lower and the upper bound of the entries; `where` is "penalty_W" or "penalty_H", for messages."""
+    def _check_box(self, where: str) -> tuple[float, float, list[Array] | None]:
+        """Return the bounds of all entries, and arrays of those of each one or None; `where` is for messages."""
+        upper = np.inf if self.high is None else self.high
+        if np.ndim(self.low) or np.ndim(upper):
+            lows, highs = np.broadcast_arrays(np.asarray(self.low, float), np.asarray(upper, float))
+            if lows.ndim != 2 or not (lows >= 0).all() or not (lows <= highs).all():
+                raise ParameterError(
+                    f"low and high of {where} must be numbers, or arrays (n_components, n_points) with "
+                    f"0 <= low <= high; got arrays of shape {lows.shape}"
+                )
+            return 0.0, float("inf"), [lows, highs]
         low = check_number(self.low, f"low of {where}")
         if self.high is None:
-            return low, float("inf")
+            return low, float("inf"), None
         high = float("inf") if self.high == float("inf") else check_number(self.high, f"high of {where}")
         if not low < high:
             raise ParameterError(f"high of {where} must be above low; got low={self.low!r} and high={self.high!r}")
-        return low, high
+        return low, high, None
 
     def _build_graph(self, points: Any, side: str, dtype: DTypeLike) -> sp.csr_array | None:
         """Return the affinities of `points` (its rows) times the weight, without diagonal; None without a graph."""

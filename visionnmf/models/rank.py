@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from visionnmf import choices
-from visionnmf._checks import brief, check_callable, check_count
+from visionnmf._checks import brief, check_callable, check_count, shown
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -142,6 +142,8 @@ def _ranks(ranks: Sequence[int] | None, shape: tuple[int, ...]) -> NDArray[np.in
     """Return the ranks to compare, in increasing order; the default is 1 to a third of the smaller side."""
     if ranks is None:
         return default_ranks(shape)
+    if isinstance(ranks, str) or not isinstance(ranks, Iterable):
+        raise ParameterError(f"ranks must be a list of whole numbers, such as range(1, 9); got {shown(ranks)}")
     given = sorted({check_count(rank, "each of ranks") for rank in ranks})
     if not given:
         raise ParameterError("ranks must hold at least one rank; got none")

@@ -17,6 +17,7 @@ from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.chunks import Chunks, open_chunks
 from visionnmf.io.chunks.base import Indexed
+from visionnmf.io.inputs import check_path
 
 from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 
@@ -126,6 +127,8 @@ def fit_stream(
         raise ParameterError(f"model must be an estimator with partial_fit; got {type(model).__name__}")
     if checkpoint is not None and not isinstance(model, Saveable):
         raise ParameterError(f"checkpoint must be None for a model without save; got one for {type(model).__name__}")
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        check_path(checkpoint, "checkpoint")
     saving = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
     epochs, shuffle = check_count(epochs, "epochs"), check_flag(shuffle, "shuffle")
     own = getattr(model, "batch_size", None) or BATCH  # of the model, or 1024

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_number, check_numbers
+from visionnmf._checks import check_number, check_numbers, shown
 from visionnmf.exceptions import ParameterError
 
-from ._axes import figure_of, panels
+from ._axes import figure_of, legend, panels
 
 Array = NDArray[Any]
 
@@ -93,7 +94,11 @@ class ThresholdDisplay:
         """
         check_number(self.confidence, "confidence", 0, 1, without_low=True, without_high=True)
         scores = check_numbers(self.scores, "scores", float)
-        reject = np.asarray(self.y_true) != 0
+        if self.threshold is not None:
+            check_number(self.threshold, "threshold", -math.inf)
+        reject = check_numbers(self.y_true, "y_true", float) != 0
+        if not np.isin(self.y_true, (0, 1)).all():
+            raise ParameterError(f"y_true must be True or False, or 1 and 0; got {shown(self.y_true)}; pass y == label")
         if scores.ndim != 1 or reject.shape != scores.shape or not np.isfinite(scores).all():
             raise ParameterError(f"scores must be finite, one for each of y_true; got {scores.shape}, {reject.shape}")
         if reject.all() or not reject.any():
@@ -125,7 +130,7 @@ class ThresholdDisplay:
             ax.plot(*point, "o", color="C3", label=f"threshold {self.threshold:.3g}")
         ax.set_xlabel("rejected of those to accept")
         ax.set_ylabel("rejected of those to reject")
-        ax.legend()
+        legend(ax)
 
     def _draw_rates(self, ax: Any, n_own: int, n_others: int) -> None:
         """Draw both error rates against the threshold."""
@@ -145,7 +150,7 @@ class ThresholdDisplay:
         ax.set_xlabel("threshold")
         ax.set_ylabel(f"error rate, {100 * self.confidence:g} % interval")
         ax.set_ylim(0, 1)
-        ax.legend()
+        legend(ax)
 
 
 def _with_interval(count: Array, total: int, confidence: float) -> Array:

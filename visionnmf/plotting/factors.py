@@ -7,27 +7,30 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, check_image_shape, check_numbers
 from visionnmf.exceptions import ParameterError
 
-from ._axes import figure_of, one_axes, panels, show
+from ._axes import figure_of, fitted, legend, one_axes, panels, several, show
 
 Array = NDArray[Any]
 MOST_TICKS = 30
 MOST_SAMPLES = 20
-SIGMAS = 3.0  # a residual beyond this many robust standard deviations counts as wrong
+SIGMAS = 3.0  # a residual beyond this many robust standard deviations may count as an outlier
+# and beyond this share of the largest value of the model, because most residuals of data that are largely 0 are 0.
+# Chosen on the digits of scikit-learn and a Manhattan fit of 16 components: it marks 7 % of the clean entries (48 %
+# without it), and 64 % of those with salt and pepper (86 %).
+SHARE = 0.25
 
 
 class ComponentsDisplay:
-    """Components as pictures, the most used first.
+    """Components as pictures or curves, the most used first.
 
     Parameters
     ----------
     components : array-like [shape=(n_components, n_pixels)]
-    image_shape : tuple of (int, int)
-        Height and width of the images.
+    image_shape : tuple of (int, int), optional
+        Height and width, for components that are images; others are drawn as curves.
     usage : array-like [shape=(n_components,)], optional
         How much each component is used, in any unit. Without it, components keep their order.
 
@@ -36,7 +39,10 @@ class ComponentsDisplay:
     order_ : ndarray of int
         The components that are drawn, in the order of the panels.
     images_ : list of matplotlib.image.AxesImage
-        The pictures, each from 0 (black) to its own maximum (white).
+        The pictures, each from 0 (black) to its own maximum (white), or from blue to red around 0 where components are
+        negative, as those of PCA. Empty for curves.
+    lines_ : list of matplotlib.lines.Line2D
+        The curves. Empty for images.
     axes_ : ndarray of matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
 
@@ -51,21 +57,23 @@ class ComponentsDisplay:
     4
     """
 
-    def __init__(self, components: ArrayLike, image_shape: tuple[int, int], usage: ArrayLike | None = None) -> None:
+    def __init__(
+        self, components: ArrayLike, image_shape: tuple[int, int] | None = None, usage: ArrayLike | None = None
+    ) -> None:
         self.components = components
         self.image_shape = image_shape
         self.usage = usage
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, image_shape: tuple[int, int], X: ArrayLike | None = None, **options: Any
+        cls, estimator: Any, image_shape: tuple[int, int] | None = None, X: ArrayLike | None = None, **options: Any
     ) -> Self:
         """Draw the components of a fitted model, ordered by the sum of their codes for `X` if it is given.
 
         Parameters
         ----------
         estimator : NMF or another estimator with ``components_``
-        image_shape : tuple of (int, int)
+        image_shape : tuple of (int, int), optional
         X : array-like [shape=(n_samples, n_pixels)], optional
         **options
             Those of :meth:`plot`.
@@ -74,9 +82,9 @@ class ComponentsDisplay:
         -------
         ComponentsDisplay
         """
-        check_is_fitted(estimator)
+        components = fitted(estimator, "components_").components_
         usage = None if X is None else np.asarray(estimator.transform(X)).sum(axis=0)
-        return cls(estimator.components_, image_shape, usage).plot(**options)
+        return cls(components, image_shape, usage).plot(**options)
 
     def plot(self, axes: Any = None, *, most: int = 24, n_columns: int = 6) -> Self:
         """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure.
@@ -89,23 +97,36 @@ class ComponentsDisplay:
         components = check_numbers(self.components, "components", None)
         if components.ndim != 2 or not components.size:
             raise ParameterError(f"components must have shape (n_components, n_pixels); got {components.shape}")
-        shape = check_image_shape(self.image_shape, n_pixels=components.shape[1])
+        if not np.isfinite(components).all():
+            raise ParameterError("components must be finite; got NaN or infinity")
+        if self.image_shape is not None:
+            check_image_shape(self.image_shape, n_pixels=components.shape[1])
         usage = np.zeros(len(components)) if self.usage is None else check_numbers(self.usage, "usage", float)
         if usage.shape != (len(components),):
             raise ParameterError(f"usage must have shape {(len(components),)}; got {usage.shape}")
         self.order_ = np.argsort(-usage, kind="stable")[: check_count(most, "most")]
         share = usage / usage.sum() if usage.sum() > 0 else usage
         self.axes_ = panels(axes, len(self.order_), check_count(n_columns, "n_columns"))
-        self.images_ = [
-            show(ax, components[k].reshape(shape), f"{k}" + f" ({100 * share[k]:.0f} %)" * bool(usage.any()), vmin=0)
-            for ax, k in zip(self.axes_, self.order_, strict=True)
-        ]
+        self.images_: list[Any] = []
+        self.lines_: list[Any] = []
+        for ax, k in zip(self.axes_, self.order_, strict=True):
+            title = f"{k}" + f" ({100 * share[k]:.0f} %)" * bool(usage.any())
+            if self.image_shape is None:
+                self.lines_ += ax.plot(components[k])
+                ax.set_title(title, fontsize="medium")
+            else:
+                largest = float(np.abs(components[k]).max())
+                signed = {"vmin": -largest, "vmax": largest, "cmap": "RdBu_r"}
+                colours = signed if components.min() < 0 else {"vmin": 0}
+                self.images_.append(show(ax, components[k].reshape(self.image_shape), title, **colours))
         self.figure_ = figure_of(self.axes_)
         return self
 
 
 class ReconstructionDisplay:
-    """Samples, what a model makes of them, and the entries that a robust fit judges wrong.
+    """Samples, what a model makes of them, and the entries that are far from it.
+
+    These entries are wrong if the model suits the data. If it has too few components, they are what it lacks.
 
     Parameters
     ----------
@@ -117,14 +138,14 @@ class ReconstructionDisplay:
     Attributes
     ----------
     limit_ : float
-        The residual beyond which an entry counts as wrong: three robust standard deviations of the residuals (1.4826
-        times the median of their sizes).
+        The residual beyond which an entry counts as far: three robust standard deviations of the residuals (1.4826
+        times the median of their sizes), and at least a quarter of the largest value of the model.
     outliers_ : ndarray of bool [shape=(n_samples, n_features)]
         The entries beyond it.
     images_ : list of matplotlib.image.AxesImage
-        Of each sample in turn: the input, the model, the residual and the wrong entries. Empty for curves.
+        Of each sample in turn: the input, the model, the residual and the entries far from it. Empty for curves.
     lines_ : list of matplotlib.lines.Line2D
-        Of each sample in turn: input, model and wrong entries. Empty for images.
+        Of each sample in turn: input, model and the entries far from it. Empty for images.
     axes_ : ndarray of matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
 
@@ -164,8 +185,8 @@ class ReconstructionDisplay:
         -------
         ReconstructionDisplay
         """
-        check_is_fitted(estimator)
-        return cls(X, estimator.inverse_transform(estimator.transform(X)), image_shape).plot(**options)
+        model = fitted(estimator, "transform", "inverse_transform")
+        return cls(X, model.inverse_transform(model.transform(X)), image_shape).plot(**options)
 
     def plot(self, axes: Any = None) -> Self:
         """Draw four pictures for each sample, or one curve, into `axes` or a new figure.
@@ -180,10 +201,11 @@ class ReconstructionDisplay:
             raise ParameterError(f"X and model must have one shape of two axes; got {X.shape}, {model.shape}")
         if len(X) > MOST_SAMPLES:
             raise ParameterError(f"X must have at most {MOST_SAMPLES} samples to draw; got {len(X)}; pass some rows")
+        if not np.isfinite(model).all() or np.isnan(X).all():
+            raise ParameterError("X and model must be finite, except for missing entries of X; got NaN or infinity")
         residual = X - model
         self.limit_ = SIGMAS * 1.4826 * float(np.nanmedian(np.abs(residual)))
-        # what is next to nothing beside the data is rounding, not an error
-        self.limit_ = max(self.limit_, 1e-6 * float(np.nanmax(np.abs(X), initial=0)))
+        self.limit_ = max(self.limit_, SHARE * float(np.abs(model).max()))
         self.outliers_ = np.abs(residual) > self.limit_
         self.images_: list[Any] = []
         self.lines_: list[Any] = []
@@ -197,7 +219,7 @@ class ReconstructionDisplay:
             most = float(np.nanmax(np.abs(residual), initial=0)) or 1.0
             for i, row in enumerate(self.axes_.reshape(-1, 4)):
                 white = float(np.nanmax(X[i], initial=0)) or 1.0
-                titles = ("input", "model", "residual", "judged wrong") if i == 0 else ("",) * 4
+                titles = ("input", "model", "residual", "far from the model") if i == 0 else ("",) * 4
                 pictures = X[i], model[i], residual[i], self.outliers_[i].astype(float)
                 for ax, values, title, (low, high) in zip(
                     row, pictures, titles, ((0, white), (0, white), (-most, most), (0, 1)), strict=True
@@ -208,12 +230,12 @@ class ReconstructionDisplay:
         return self
 
     def _curves(self, ax: Any, sample: Array, model: Array, wrong: Array) -> None:
-        """Draw a sample, its model, and the entries that are wrong."""
+        """Draw a sample, its model, and the entries that are far from it."""
         self.lines_ += ax.plot(sample, color="0.6", label="input")
         self.lines_ += ax.plot(model, color="C0", label="model")
         at = np.flatnonzero(wrong)
-        self.lines_ += ax.plot(at, sample[at], "x", color="C3", label="judged wrong")
-        ax.legend(fontsize="small")
+        self.lines_ += ax.plot(at, sample[at], "x", color="C3", label="far from the model")
+        legend(ax)
 
 
 class ViewUsageDisplay:
@@ -253,8 +275,8 @@ class ViewUsageDisplay:
         -------
         ViewUsageDisplay
         """
-        check_is_fitted(estimator)
-        return cls(estimator.view_usage_, estimator.views_.tolist()).plot(ax)
+        model = fitted(estimator, "view_usage_", "views_")
+        return cls(model.view_usage_, model.views_.tolist()).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw into `ax` or a new figure.
@@ -264,9 +286,11 @@ class ViewUsageDisplay:
         ViewUsageDisplay
             This object.
         """
-        shares = check_numbers(self.usage, "usage", float)
-        if shares.ndim != 2 or shares.shape[1] != len(self.names):
-            raise ParameterError(f"usage must have a column for each of {len(self.names)} views; got {shares.shape}")
+        shares, names = check_numbers(self.usage, "usage", float), several(self.names, "names", "the views")
+        if shares.ndim != 2 or not len(shares) or shares.shape[1] != len(names):
+            raise ParameterError(f"usage must have a column for each of {len(names)} views; got shape {shares.shape}")
+        if not ((shares >= 0) & (shares <= 1)).all():
+            raise ParameterError("usage must be shares from 0 to 1; got others; divide by the sum over the views")
         self.ax_ = one_axes(ax)
         # by the number of views, then by the main view and its share
         self.order_ = np.lexsort((-shares.max(axis=1), shares.argmax(axis=1), -(shares > 0).sum(axis=1)))
@@ -275,7 +299,7 @@ class ViewUsageDisplay:
         greys = LinearSegmentedColormap.from_list("shares", ["0.88", "black"])  # 0 is white, and any share is grey
         masked = np.ma.masked_equal(shares[self.order_].T, 0)
         self.image_ = self.ax_.imshow(masked, aspect="auto", cmap=greys, vmin=0, vmax=1)
-        self.ax_.set_yticks(range(len(self.names)), list(self.names), parse_math=False)
+        self.ax_.set_yticks(range(len(names)), names, parse_math=False)
         ticks = range(0, len(self.order_), -(-len(self.order_) // MOST_TICKS))
         self.ax_.set_xticks(ticks, self.order_[ticks].tolist())
         self.ax_.set_xlabel("component, those that more views use first")

@@ -7,14 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_choice, check_numbers
+from visionnmf._checks import check_choice, check_numbers, check_result, shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.loss_selection import LossSelection
 from visionnmf.models.rank import RankSelection
 
-from ._axes import one_axes
+from ._axes import fitted, legend, one_axes
 
 WIDE = 20  # times the lowest error, from which on the axis is logarithmic
 
@@ -57,6 +56,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator or dict of str to estimator
+            Those of this library have the attribute, except `RPCA` and `GoDec`; those of scikit-learn have not.
         **options
             Those of :meth:`plot`.
 
@@ -65,9 +65,9 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         fits = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
-        for fit in fits.values():
-            check_is_fitted(fit)
-        return cls({name: fit.objective_history_ for name, fit in fits.items()}).plot(**options)
+        return cls({name: fitted(fit, "objective_history_").objective_history_ for name, fit in fits.items()}).plot(
+            **options
+        )
 
     def plot(self, ax: Any = None, *, relative: bool = False, scale: str = "log") -> Self:
         """Draw into `ax` or a new figure; `relative` divides each history by its first value.
@@ -81,21 +81,27 @@ class ConvergenceDisplay:
             This object.
         """
         check_choice(scale, "scale", ("log", "linear"))
+        for what, given in (("histories", self.histories), ("seconds", self.seconds)):
+            if not isinstance(given, Mapping) and (what == "histories" or given is not None):
+                raise ParameterError(f"{what} must be a dictionary by the name of each fit; got {shown(given)}")
         self.ax_ = one_axes(ax)
         self.lines_ = {}
         for name, history in self.histories.items():
             values = check_numbers(history, "histories", float)
+            if values.ndim != 1 or not values.size or (relative and not values[0] > 0):
+                first = ", the first above 0" if relative else ""
+                raise ParameterError(f"histories must have a list of numbers for {name}{first}; got {shown(history)}")
             if self.seconds is not None and name not in self.seconds:
                 raise ParameterError(f"seconds must have the names of histories; got none for {name}")
             at = np.arange(len(values)) if self.seconds is None else check_numbers(self.seconds[name], "seconds", float)
             if at.shape != values.shape:
-                raise ParameterError(f"seconds must have {len(values)} values for {name}; got {len(at)}")
+                raise ParameterError(f"seconds must have {len(values)} values for {name}; got shape {at.shape}")
             (self.lines_[name],) = self.ax_.plot(at, values / (values[0] if relative else 1), label=name)
         self.ax_.set_yscale(scale)
         self.ax_.set_xlabel("iteration" if self.seconds is None else "seconds")
         self.ax_.set_ylabel("objective, first value = 1" if relative else "objective")
         if len(self.histories) > 1:
-            self.ax_.legend()
+            legend(self.ax_)
         self.figure_ = self.ax_.figure
         return self
 
@@ -148,14 +154,14 @@ class RankDisplay:
         RankDisplay
             This object.
         """
-        found = _selection(self.selection, RankSelection)
+        found = check_result(self.selection, "selection", "select_rank", "ranks", "scores")
         self.ax_ = one_axes(ax)
         self.splits_ = self.ax_.plot(found.ranks, found.scores, color="0.8", linewidth=1)
         (self.line_,) = self.ax_.plot(found.ranks, found.scores.mean(axis=1), marker="o", label="mean of the splits")
         self.ax_.axvline(found.n_components, linestyle="--", color="0.4", label=f"proposed: {found.n_components}")
         self.ax_.set_xlabel("rank (number of components)")
         self.ax_.set_ylabel("mean loss of a held-out entry")
-        self.ax_.legend()
+        legend(self.ax_)
         self.figure_ = self.ax_.figure
         return self
 
@@ -207,7 +213,7 @@ class LossDisplay:
         LossDisplay
             This object.
         """
-        found = _selection(self.selection, LossSelection)
+        found = check_result(self.selection, "selection", "select_loss", "losses", "scores")
         self.ax_ = one_axes(ax)
         lowest = found.scores.mean(axis=1)[0] or 1.0  # the best loss comes first
         names = [str(loss) for loss in found.losses]
@@ -219,10 +225,3 @@ class LossDisplay:
         self.ax_.set_xlabel("squared error at held-out entries, lowest = 1")
         self.figure_ = self.ax_.figure
         return self
-
-
-def _selection(found: Any, kind: type[Any]) -> Any:
-    """Return what a selection has found, or raise ParameterError for another object."""
-    if not isinstance(found, kind):
-        raise ParameterError(f"selection must be a {kind.__name__}; got {type(found).__name__}")
-    return found

@@ -9,11 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_matplotlib, check_numbers
+from visionnmf._checks import check_count, check_matplotlib, check_numbers, check_result, shown
 from visionnmf._pixel_range import in_eight_bits
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
+from visionnmf.features import check_image
 
-from ._axes import figure_of, panels, show
+from ._axes import figure_of, legend, panels, several, show
 
 Array = NDArray[Any]
 SCALES = 200  # points of the curve over scales
@@ -68,10 +70,10 @@ class SegmentationDisplay:
         SegmentationDisplay
             This object.
         """
-        result = self.result
+        result = check_result(self.result, "result", "segment(image)", "hierarchy", "overlay", "scale")
         count = len(result.sizes)
         self.axes_ = panels(axes, 3, 3, (12, 3.6))
-        titles = f"{count} segment{'s' * (count != 1)}", "strength of borders"
+        titles = counted(count, "segment"), "strength of borders"
         pictures: list[tuple[Array, dict[str, Any]]] = [
             (result.overlay(), {}),
             (result.boundaries, {"cmap": "magma", "vmin": 0, "vmax": 1}),
@@ -87,7 +89,7 @@ class SegmentationDisplay:
         (self.line_,) = curve.plot(scales, result.hierarchy.n_regions - merged, drawstyle="steps-post")
         if result.scale is not None:
             curve.axvline(result.scale, linestyle="--", color="0.4", label=f"scale {result.scale:.3f}")
-            curve.legend()
+            legend(curve)
         curve.set_yscale("log")
         curve.set_xlabel("scale: borders up to it are removed")
         curve.set_ylabel("segments")
@@ -169,16 +171,21 @@ class ForegroundDisplay:
         ForegroundDisplay
             This object.
         """
-        parts = list(self.parts)
+        parts = several(self.parts, "parts", "separated frames, such as list(model.apply(frames))")
         if not parts:
             raise ParameterError("parts must have at least one frame; got none")
+        for part in parts:
+            check_result(part, "each of parts", "model.apply(frames)", "frame", "background", "mask")
+        events = several(self.events, "events", "dictionaries with start and end")
+        if not all(isinstance(event, Mapping) and "start" in event and "end" in event for event in events):
+            raise ParameterError(f"events must be dictionaries with start and end; got {shown(events)}")
         self.shares_ = np.array([np.count_nonzero(part.mask) / part.mask.size for part in parts])
         at = np.arange(len(parts)) if self.seconds is None else check_numbers(self.seconds, "seconds", float)
         if at.shape != (len(parts),):
             raise ParameterError(f"seconds must have {len(parts)} values; got shape {at.shape}")
-        self.index_ = int(self.shares_.argmax()) if index is None else int(index)
-        if not -len(parts) <= self.index_ < len(parts):
-            raise ParameterError(f"index must be that of one of {len(parts)} frames; got {index}")
+        self.index_ = (
+            int(self.shares_.argmax()) if index is None else check_count(index, "index", -len(parts), len(parts) - 1)
+        )
         chosen = parts[self.index_]
         if axes is None:
             axes = _three_above_one()
@@ -192,7 +199,7 @@ class ForegroundDisplay:
         ]
         curve = self.axes_[3]
         (self.line_,) = curve.plot(at, 100 * self.shares_)
-        self.spans_ = [curve.axvspan(event["start"], event["end"], alpha=0.2, color="C1") for event in self.events]
+        self.spans_ = [curve.axvspan(event["start"], event["end"], alpha=0.2, color="C1") for event in events]
         curve.axvline(at[self.index_], linestyle="--", color="0.4")
         curve.set_xlabel(unit)
         curve.set_ylabel("foreground, %")
@@ -259,7 +266,9 @@ class AnnotationDisplay:
         AnnotationDisplay
             This object.
         """
-        words = list(self.words)[:MOST_WORDS]
+        words = several(self.words, "words", "(word, score, images because of which)")[:MOST_WORDS]
+        if not all(isinstance(word, tuple | list) and len(word) == 3 for word in words):
+            raise ParameterError(f"words must be (word, score, images because of which); got {shown(words)}")
         named: dict[str, int] = {}  # how many words are because of an image
         for _, _, because in words:
             for file in because:
@@ -279,10 +288,10 @@ class AnnotationDisplay:
 
 
 def _pixels(image: ArrayLike | str | Path) -> Array:
-    """Return a picture, read if it is a file."""
+    """Return a picture of three channels, read if it is a file."""
     if isinstance(image, str | Path):
         from visionnmf.io import read_image
 
         image = read_image(image)
-    pixels = np.asarray(image)
+    pixels = check_image(image)
     return in_eight_bits(pixels) if pixels.dtype == np.uint16 else pixels

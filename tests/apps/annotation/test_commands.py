@@ -55,7 +55,7 @@ def test_words_and_reasons(model, sea, tmp_path):
     assert [row["word"] for row in rows] == [word["word"] for word in image["words"]]
     assert set(read_keywords(sea)) == {"alle", "Meer"} and sea.read_bytes() == before
     again = run_command("annotate", "predict", model, sea, "--sidecars")
-    assert again.exit_code == 0 and "skipped, because their sidecars exist" in again.stdout
+    assert again.exit_code == 0 and "skipped, because sidecars exist: 1 of 1 image" in again.stdout
     assert run_command("annotate", "predict", model, sea, "--sidecars", "--force").exit_code == 0
 
 
@@ -105,7 +105,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     assert (document["images"], document["words"]) == (31, 6)
     assert [sentence for sentence in document["skipped"] if "broken" in sentence] == document["skipped"] != []
     notes = " ".join(document["notes"])
-    for sentence in ("1 images are copies", "1 of 34 images have no words", "1 of 34 names in the table"):
+    for sentence in ("copies of other images: 1", "without words, and left out: 1 of 34", "not images here: 1 of 34"):
         assert sentence in notes
     result = run_command("annotate", "predict", tmp_path / "m.npz", folder, "--json")
     assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
@@ -217,7 +217,7 @@ def test_own_guesses_are_no_truth(photos, tmp_path):
     images = [str(folder / f"{i}.png") for i in (0, 2, 4)]
     found = images_with_words(images, None, FeatureExtraction(["lab"]), fit=True)
     assert found.words == ["wahr"] and found.files == images[2:]
-    assert "2 sidecars that visionnmf wrote are left out" in found.notes[0]
+    assert "2 sidecars of visionnmf left out" in found.notes[0]
 
 
 def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
@@ -227,9 +227,9 @@ def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
     pair = [tmp_path / name for name in names]
     assert run_command("annotate", "predict", model, pair[0], "--sidecars").exit_code == 0
     both = run_command("annotate", "predict", model, *pair, "--sidecars")
-    assert both.exit_code == 0 and "1 of 2 images skipped" in both.stdout
+    assert both.exit_code == 0 and "sidecars exist: 1 of 2 images" in both.stdout
     done = run_command("annotate", "predict", model, *pair, "--sidecars")
-    assert done.exit_code == 0 and "2 of 2 images skipped" in done.stdout and "give --force" in done.stdout
+    assert done.exit_code == 0 and "sidecars exist: 2 of 2 images" in done.stdout and "give --force" in done.stdout
 
 
 def test_a_sidecar_in_the_way_stops_no_other(model, photos):
@@ -289,7 +289,7 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     ours, often = document["table"]
-    assert document["heading"] == "30 images, 5 words, 2 words each" and ours["N+"] == 4
+    assert document["heading"] == "30 images, 5 words, 2 each" and ours["N+"] == 4
     assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
     assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf import NMF, OnlineNMF
 from visionnmf.apps.annotation import AnnotationModel, ImageAnnotator, load, save
+from visionnmf.apps.annotation.training import no_better
 from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.exceptions import ParameterError, UnreadableError
 
@@ -190,25 +191,25 @@ def test_data_are_checked(rng):
 
 def test_jec_has_the_distances_of_its_authors(rng, tmp_path):
     """Against a loop: each view's own distance, scaled to a largest of 1, and no deviations or roots."""
-    X, Y = made(rng, 90)  # fewer than the 100 images that give the largest distance
+    X, Y = made(rng, 170)
     metrics = {"good": "chi-squared"}  # the other view has the Manhattan distance
-    model = ImageAnnotator("jec", coder="none", metrics=metrics).fit(X[:80], Y[:80], views=VIEWS)
-    total = np.zeros((10, 80))
+    model = ImageAnnotator("jec", coder="none", metrics=metrics).fit(X[:160], Y[:160], views=VIEWS)
+    total = np.zeros((10, 160))
     for view, columns in VIEWS.items():
         A = X[:, columns].astype(float)
         if view == "good":
-            D = np.array([[((a - b) ** 2 / (a + b)).sum() for b in A[:80]] for a in A])
+            D = np.array([[((a - b) ** 2 / (a + b)).sum() for b in A[:160]] for a in A])
         else:
-            D = cdist(A, A[:80], "cityblock")
-        total += D[80:] / D[:80].max()
-    found = model.annotate(X[80:])
+            D = cdist(A, A[:160], "cityblock")
+        total += D[160:] / D[:160].max()
+    found = model.annotate(X[160:])
     np.testing.assert_array_equal(found.neighbours, np.argsort(total, axis=1)[:, :5])
     np.testing.assert_allclose(found.distances, np.sort(total, axis=1)[:, :5], rtol=1e-4)
-    np.testing.assert_array_equal(model.nearest(X[80:], 5)[0], found.neighbours)
+    np.testing.assert_array_equal(model.nearest(X[160:], 5)[0], found.neighbours)
     save(AnnotationModel(model), tmp_path / "m.npz")
-    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X[80:]).scores, found.scores)
-    rooted = ImageAnnotator("jec", coder="none").fit(X[:80], Y[:80], views=VIEWS)
-    assert (rooted.annotate(X[80:]).neighbours != found.neighbours).any()
+    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(X[160:]).scores, found.scores)
+    rooted = ImageAnnotator("jec", coder="none").fit(X[:160], Y[:160], views=VIEWS)
+    assert (rooted.annotate(X[160:]).neighbours != found.neighbours).any()
 
 
 @pytest.mark.slow
@@ -268,3 +269,17 @@ def test_words_of_images_take_no_more_memory_than_their_file(wrong, rng, tmp_pat
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 3 * path.stat().st_size
+
+
+@pytest.mark.parametrize("method", ["weighted", "jec", "jec-greedy"])
+@pytest.mark.parametrize(("n", "informative"), [(3, True), (12, False), (120, False), (120, True), (1, True)])
+def test_words_are_compared_with_the_most_frequent_ones(method, n, informative, rng):
+    """By images that are left out: features that say nothing, and very few images, do not beat the frequencies."""
+    X, Y = made(rng, max(n, 3))
+    X = X[:n] if informative else rng.random((n, X.shape[1])).astype(np.float32)
+    model = ImageAnnotator(method, n_components=8).fit(X, Y[:n])
+    ours, often = model.left_out_recall_.T
+    assert len(ours) == n and ((ours >= 0) & (ours <= 1)).all()
+    frequent = np.argsort(-Y[:n].sum(0), kind="stable")[:2]  # each image has two words
+    np.testing.assert_allclose(np.sort(often), np.sort(Y[:n][:, frequent].mean(axis=1)))
+    assert bool(no_better(model)) != (n == 120 and informative)

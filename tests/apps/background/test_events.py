@@ -265,6 +265,20 @@ def test_clips_hold_the_events(clip, tmp_path):
         assert event["clip_start"] <= event["start"] and part.time + event["clip_start"] >= event["end"] - 0.2
 
 
+def test_thumbnails_and_clips_of_an_earlier_run_go(clip, tmp_path):
+    options = {"out": tmp_path, "events": "scene", "videos": False, "force": True}
+    for name in ("yard_event_mine.png", "yard_event_004.txt", "yard_event_12.png", "other_event_003.png"):
+        (tmp_path / name).write_bytes(b"of somebody")
+    kept = set(tmp_path.iterdir())
+    separate(clip, padding=0.2, min_area=0.01, clips=True, **options)
+    assert len(list(tmp_path.glob("yard_event_00[12].*"))) == 4
+    report = separate(clip, padding=60.0, min_area=0.01, **options)  # all in one event, and no clips
+    assert len(report.events) == 1 and kept < set(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.glob("yard_event_0*.[pm]*")} == {"yard_event_001.png"}
+    separate(clip, min_length=60.0, **options)
+    assert not list(tmp_path.glob("yard_event_0*.png"))
+
+
 def test_what_cannot_be_cut_is_said(tmp_path):
     frames = [np.full((HEIGHT, WIDTH, 3), 90, np.uint8) for _ in range(30)]
     for frame in frames[10:20]:

@@ -18,7 +18,7 @@ HEIGHT, WIDTH = 48, 64
 
 
 def read_regions(roi, ignore, *shape_and_scale):
-    return read_region(RegionSettings(roi=tuple(roi), ignore=tuple(ignore)), *shape_and_scale)
+    return read_region(RegionSettings(roi=tuple(roi), ignore=tuple(ignore)), *shape_and_scale).mask
 
 
 def test_boxes_and_polygons():
@@ -40,6 +40,24 @@ def test_boxes_and_polygons():
     assert beyond.sum() == 25
 
 
+@pytest.mark.parametrize(
+    ("roi", "ignore", "scale", "noted"),
+    [
+        (["0,0,30,20"], [], 1.0, []),
+        (["0,0 30,0 30,20 0,20"], [], 1.0, []),  # corners on the edge
+        (["0,0,60,40"], ["10,10,50,30"], 0.5, []),
+        (["-5,-5,10,10"], [], 1.0, ["roi='-5,-5,10,10'"]),
+        (["3,2,6,4", "25,0,9,9"], ["1,1 2,1 2,25"], 1.0, ["roi='25,0,9,9'", "ignore='1,1 2,1 2,25'"]),
+        ([], ["0,0,61,4"], 0.5, ["ignore='0,0,61,4'"]),
+    ],
+)
+def test_regions_that_are_clipped_are_noted(roi, ignore, scale, noted):
+    found = read_region(RegionSettings(roi=tuple(roi), ignore=tuple(ignore)), (20, 30), scale).notes
+    size = "30 x 20" if scale == 1 else "60 x 40"
+    end = f" does not lie wholly in the picture, which has {size} pixels; the part inside counts"
+    assert found == [f"{region}{end}" for region in noted]
+
+
 def test_pictures(tmp_path):
     picture = np.zeros((20, 30), np.uint8)
     picture[5:9, 10:20] = 255
@@ -53,7 +71,7 @@ def test_pictures(tmp_path):
 
 
 def test_a_word_and_a_region_outside_the_picture_are_refused(tmp_path):
-    forms = "a region must be x,y,width,height, three or more corners x,y x,y x,y, or a picture; got 'banana'"
+    forms = "roi must be x,y,width,height, three or more corners x,y x,y x,y, or a picture; got 'banana'"
     with pytest.raises(ParameterError, match=forms):
         read_regions(["banana"], [], (20, 30))
     for region in ("30,0,5,5", "-9,-9,5,5", "0,25 9,25 9,40"):
@@ -64,7 +82,7 @@ def test_a_word_and_a_region_outside_the_picture_are_refused(tmp_path):
 
 @pytest.mark.parametrize("region", ["1,2,3", "1,2,0,4", "1,2 3,4", "1,2 3,4 5", "nan,2,3,4", "1e9,2,3,4"])
 def test_what_is_no_region(region):
-    with pytest.raises(ParameterError, match="a region must be x,y,width,height, three or more corners"):
+    with pytest.raises(ParameterError, match="roi must be x,y,width,height, three or more corners"):
         read_regions([region], [], (20, 30))
     with pytest.raises(ParameterError, match="roi and ignore must leave a part of the picture; got nothing left"):
         read_regions(["1,2,3,4"], ["0,0,30,20"], (20, 30))

@@ -101,7 +101,8 @@ def test_results_with_other_settings_are_out_of_date(options, tmp_path):
     assert run(*command).exit_code == 0
     for more in ([], ["--skip-existing"], ["--json"]):
         other = run(*command, *options, *more)
-        assert other.exit_code == 2 and "was not made from this input with these settings; give --force" in other.stderr
+        said = " ".join(map(str, options))
+        assert other.exit_code == 2 and f"was made with the usual settings, and not with {said}; give" in other.stderr
     assert run(*command, *options, "--force").exit_code == 0
     assert run(*command, *options).exit_code == 0 and run(*command).exit_code == 2
 
@@ -110,7 +111,10 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
     paint(tmp_path, "a.png", "a.bmp")
     assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 0
     other = run("segment", tmp_path / "a.bmp", "-o", tmp_path / "out")
-    assert other.exit_code == 2 and "a_labels.png: was not made from this input" in other.stderr
+    assert (
+        other.exit_code == 2
+        and "a_labels.png: was made from another input; give --force to replace it, or another --out" in other.stderr
+    )
     paint(tmp_path, "a.png", seed=1)  # another picture of the same name
     assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 2
 
@@ -120,7 +124,7 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
     [
         (["segment", "a.png", "--memberships"], "--memberships needs --method nmf"),
         (["segment", "a.png", "--force", "--skip-existing"], "--skip-existing and --force exclude each other"),
-        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures"),
+        (["faces", "identify", "m.npz", "a.png", "--force"], "--force needs --pictures or --report"),
         (["masquerade", "train", "a.log", "--model", "m.npz", "--loss", "manhattan"], "--loss needs --method nmf"),
         (["masquerade", "score", "m.npz", "a.log", "--keep", "--no-update"], "--keep and --no-update exclude"),
         (["annotate", "train", "in", "--model", "m.npz", "--metric", "manhattan"], "--metric needs --method jec"),
@@ -128,10 +132,10 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
             ["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"],
             "--ranks and --coder none",
         ),
-        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv or --sidecars"),
+        (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv, --sidecars or --report"),
         (["features", "in", "--out", "f.npz", "--use", "e.npz", "--kind", "lab"], "--kind and --use exclude"),
         (["features", "in", "--out", "f.npz", "--verbatim"], "--verbatim needs an --out that ends in .csv"),
-        (["evaluate", "masquerade", "a.log", "--force"], "--out must be given with force"),
+        (["evaluate", "masquerade", "a.log", "--force"], "--force needs --out or --report"),
         (["reproduce", "--list", "--quick"], "--quick and --list exclude each other"),
     ],
 )

@@ -6,7 +6,8 @@ from importlib.metadata import version
 import pytest
 from helpers import json_lines, run_command
 
-NAMES = ["versions", "libraries", "codecs", "BLAS", "threads", "kernels", "plots", "heif", "parquet", "dask", "gpu"]
+NAMES = ["versions", "libraries", "codecs", "BLAS", "threads", "kernels"]
+NAMES += ["plots", "report", "heif", "parquet", "dask", "gpu", "napari"]
 
 
 def test_there_is_a_line_for_each_part():

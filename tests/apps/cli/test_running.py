@@ -1,5 +1,6 @@
 """One run of a command: what fails, what is said, and the one place that decides the exit code."""
 
+import ast
 import json
 import os
 import re
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from helpers import run_command
+from helpers import all_commands, run_command
 
 from visionnmf.apps import cli
-from visionnmf.apps.cli import console, signals
+from visionnmf.apps.cli import console, records, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
 from visionnmf.apps.cli.input_paths import Input
 from visionnmf.apps.cli.run import error_line, running
@@ -107,6 +108,37 @@ def test_an_error_is_one_line_with_the_cure_on_the_command_line():
     of_opencv = RuntimeError("OpenCV(5.0.0) alloc.cpp:73: error: (-4:Insufficient memory) Failed to allocate 9 bytes")
     assert error_line(of_opencv, "a.png") == "a.png: not enough memory; try a smaller input"
     assert "a.png: a fault of visionnmf (ZeroDivisionError" in error_line(ZeroDivisionError(), "a.png")
+
+
+def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
+    monkeypatch.setattr(records, "_flags", {"n_segments": "--segments", "source": "IMAGE"})
+    monkeypatch.setattr(records, "_related", {"prepare": "--prepare", "detect": "--detect", "n_segments": "--other"})
+    for said, shown in (
+        ("with n_segments=8, not with n_segments=5", "with --segments 8, not with --segments 5"),
+        ("fit with prepare='range'", "fit with --prepare range"),
+        ('fit with prepare="range"; or not', "fit with --prepare range; or not"),
+        ("train with detect=True, which looks for faces", "train with --detect, which looks for faces"),
+        ("give n_segments=1,2; or not", "give --segments 1,2; or not"),
+        ("scale by MinMaxScaler(detect=True)", "scale by MinMaxScaler(detect=True)"),  # code
+        ("missing_values=numpy.nan", "missing_values=numpy.nan"),  # of Python only
+        ("detect=True/photo.png: empty", "detect=True/photo.png: empty"),  # names of files
+        ("my detect=a/b.png", "my detect=a/b.png"),
+        ("source=3", "source=3"),
+    ):
+        assert error_line(UnreadableError(said)) == shown
+    assert error_line(ParameterError("n_segments must be 1; got 2 with detect=True")) == (
+        "--segments must be 1; got 2 with --detect"
+    )
+
+
+def test_all_sentences_of_a_report_speak_of_options(monkeypatch, capsys):
+    monkeypatch.setattr(records, "_flags", {"size": "--size"})
+    said = {name: [f"{name} give size=32"] for name in ("lines", "notes", "skipped", "warnings")}
+    for as_json in (False, True):
+        code(lambda run: run.show(Report(**said, figures={"text": "size=32"}, outputs=["size=32"])), as_json=as_json)
+        printed = capsys.readouterr()
+        assert "give size=32" not in printed.out + printed.err and printed.out.count("give --size 32") == 3
+        assert "warnings give --size 32" in printed.err
 
 
 def test_messages_cannot_forge_lines_or_steer_the_terminal(capsys):
@@ -255,3 +287,18 @@ def test_warnings_outside_of_an_input_are_sentences_and_json(capsys, reported):
     out, err = capsys.readouterr()
     assert err == "visionnmf: the values are taken as 12 bits\n"
     assert not reported or json.loads(out)["warnings"] == ["the values are taken as 12 bits"]
+
+
+# Of Python only: commands pass other values, and read pictures, which hold no NaN.
+OF_PYTHON = {"calibrate", "mask"}
+
+
+def test_arguments_that_messages_name_are_options_of_a_command():
+    options = {option.name for _, command in all_commands() for option in command.params}
+    named = set()
+    for path in [*(ROOT / "apps").rglob("*.py"), *(ROOT / "datasets").glob("*.py")]:
+        for raised in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise)):
+            texts = (node.value for node in ast.walk(raised) if isinstance(node, ast.Constant))
+            named |= {name for text in texts for name in re.findall(r"(?<!\S)([a-z_]+)=(?!=)", str(text))}
+    assert {"detect", "size", "prepare", "method"} <= named
+    assert named - options - OF_PYTHON == set()

@@ -13,16 +13,19 @@ from visionnmf.apps.evaluate.online_baselines import (
     ItakuraSaitoNMF,
     PrintedDiagonalOMF,
     PrintedOMF,
+    VolumeNMF,
 )
 from visionnmf.apps.evaluate.solver_baselines import LEAST_SQUARES, gradient_descent, iterate
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import fit, solve_codes
+from visionnmf.exceptions import ParameterError
 
 ITERATIONS = 20
 HALVES = {
     "pnls": naive_papers.pnls,
     "qn": naive_papers.qn,
+    "bfgs": lambda x, A, F: naive_papers.qn(x, A, F, length=0.1, steps=10),
     "pbb": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=True, memory=10, steps=20),
     "cbgp": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=False, memory=1, steps=5),
     "as": naive_papers.exact,
@@ -114,6 +117,17 @@ def test_incremental_is_equation_40(samples, H, monkeypatch):
         H, A, B, norms = rescaled(H, 0.9 * A + np.outer(h, h), 0.9 * B + np.outer(h, x))
         h = h * norms
     np.testing.assert_allclose(learner.H, H, atol=1e-7)
+
+
+def test_the_volume_constraint_is_equations_41_and_42(rng):
+    H = np.eye(4) + 0.2 * rng.random((4, 4))
+    X = rng.random((ITERATIONS, 4)) @ H
+    learner = VolumeNMF(H.copy())
+    learner.learn(X)
+    expected = naive_online.volume(X, H, updates=50, strength=0.01, decay=0.01, memory=2)
+    np.testing.assert_allclose(learner.H, expected, atol=1e-8)
+    with pytest.raises(ParameterError, match=r"H must be square for a determinant; got shape \(3, 4\)"):
+        VolumeNMF(H[:3])
 
 
 @pytest.mark.slow

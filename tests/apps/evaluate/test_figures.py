@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.evaluate import Comparison, evaluate
-from visionnmf.apps.evaluate.drawing import draw_curves
+from visionnmf.apps.evaluate.drawing import rank_figure
 from visionnmf.apps.evaluate.faces import study
 from visionnmf.exceptions import ParameterError
 
@@ -18,7 +19,7 @@ def test_curves_and_lines_are_drawn_in_each_panel(tmp_path):
         for rank in (2, 3):
             found = {"accuracy": 30.0 * rank, "accuracy_deviation": 1.0}
             lines.append({"test": corruption, "method": "pca", "rank": rank, **found})
-    draw_curves(lines, tmp_path / "curves.png", panels=("test",), score="accuracy")
+    save_figure(rank_figure(lines, panels=("test",), score="accuracy"), tmp_path / "curves.png")
     drawn = np.asarray(Image.open(tmp_path / "curves.png"))[..., :3].astype(int)
     for panel in np.array_split(drawn[: len(drawn) * 4 // 5], 2, axis=1):  # side by side, above the legend
         for colour in ([31, 119, 180], [255, 127, 14]):  # the first method, raw; the second, pca

@@ -115,6 +115,15 @@ def test_strangers_are_never_named_where_nobody_can_tell(rng, n_people):
     )
 
 
+def test_three_people_are_reported_as_few_and_four_are_not(rng):
+    images, labels = made_faces(rng, 4, 8)
+    with pytest.warns(
+        UserWarning, match="^y has three people, of whom each can play unknown: .* a quarter or more may"
+    ):
+        FaceRecognizer(random_state=0).fit(rows(images)[:24], labels[:24])
+    FaceRecognizer(random_state=0).fit(rows(images), labels)
+
+
 @pytest.mark.slow
 def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     """Announced rates are those of new people; an image with other noise than the training images' is none of these."""

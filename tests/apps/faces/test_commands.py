@@ -105,7 +105,7 @@ def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
     again = run(*command)
     assert again.exit_code == 0 and "2 of 2 images skipped" in again.stderr, again.stderr
     other = run(*command, "--top", 2)
-    assert other.exit_code == 2 and "was not made from this input with these settings" in other.stderr
+    assert other.exit_code == 2 and "made with the usual settings, and not with --top 2; give --force" in other.stderr
     paths[0].write_text("no picture")  # which would fail if it was read
     assert run(*command).exit_code == 1
     assert run(*command, "--force").exit_code == 1
@@ -300,7 +300,7 @@ def test_images_mostly_in_shadow_are_counted(rng, tmp_path):
     shaped = images.reshape(-1, 20, 20).astype(np.uint8)
     np.savez(source, images=shaped, labels=np.ones(30, np.int64))
     result = run("faces", "shadows", source, "--out", tmp_path / "out")
-    assert "4 of them lie mostly in shadow and come out dark" in result.stdout
+    assert "mostly in shadow, and dark in the results: 4 images" in result.stdout
 
 
 def test_pictures_are_not_written_among_the_faces(folder, tmp_path):

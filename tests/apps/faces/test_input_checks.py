@@ -158,8 +158,8 @@ def test_a_recogniser_of_shares_of_white_reads_files(folder, tmp_path, faces):
     ("call", "sentence"),
     [
         (
-            lambda folder, out: train(folder, out, training={"rule": "occluded"}),
-            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='occluded'\)",
+            lambda folder, out: train(folder, out, training={"rule": "residual"}),
+            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='residual'\)",
         ),
         (
             lambda folder, out: train(folder, out, reading={"size": 32}),
@@ -200,11 +200,11 @@ def test_exchanged_arguments_are_told(model, folder):
 
 def test_a_file_of_another_kind_says_what_reads_it(model, tmp_path):
     path, recognizer = model
-    with pytest.raises(UnreadableError, match=r"it is of the kind 'faces'; read it with FaceRecognizer\.load or load"):
+    with pytest.raises(UnreadableError, match=r"it is of the kind 'faces', which FaceRecognizer\.load or load"):
         visionnmf.load_model(path)
     visionnmf.NMF(2).fit(np.random.default_rng(0).random((9, 5))).save(tmp_path / "nmf.npz")
     for read in (load, FaceRecognizer.load):
-        with pytest.raises(UnreadableError, match=r"it is of the kind 'model'; read it with visionnmf\.load"):
+        with pytest.raises(UnreadableError, match=r"it is of the kind 'model', which visionnmf\.load_model reads"):
             read(tmp_path / "nmf.npz")
     with pytest.raises(ParameterError, match="model must be the path of a file; got None"):
         load(None)

@@ -147,6 +147,18 @@ def test_a_mask_on_the_border_is_no_even_background(rng):
     assert not missing_pixels(seen, "blocks", 255, 255).any()
 
 
+def test_a_white_wall_behind_a_face_is_not_missing(rng):
+    images = rng.uniform(1, 254, (3, 20, 20))
+    images[:2, 12:, :6] = 255  # beside the chin of two of them
+    images[2, 8:14, 8:14] = 255  # a patch, which does not reach the border
+    wall = np.zeros(images.shape, bool)
+    wall[:2, 12:, :6] = True
+    dead = ~wall & (rng.random(images.shape) < 0.1)
+    images[dead] = np.where(rng.random(dead.sum()) < 0.5, 0, 255)
+    found = missing_pixels(images, "saturated", 255, 255)
+    assert not found[wall].any() and found[dead].mean() > 0.95 and found[2, 8:14, 8:14].all()
+
+
 @pytest.mark.parametrize("image_shape", [None, SHAPE])
 def test_what_lies_under_a_mask_does_not_matter_for_clusters(rng, image_shape):
     images, _ = made_faces(rng, 4, 5)

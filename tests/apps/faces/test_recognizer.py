@@ -184,7 +184,7 @@ def test_winsorising_pulls_outliers_to_the_limit():
 # --- recognition ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["auto", "residual", "occluded"])
+@pytest.mark.parametrize("rule", ["auto", "residual"])
 def test_every_rule_recognises_clean_faces(people, rule):
     train, y, test, answers = people
     found = FaceRecognizer(rule=rule, random_state=0).fit(rows(train), y)
@@ -269,7 +269,7 @@ def test_it_is_cloned_pickled_and_searched(people):
     assert clone(recognizer).get_params() == recognizer.get_params()
     again = pickle.loads(pickle.dumps(recognizer.fit(rows(train), y)))
     assert np.array_equal(again.distances(rows(test)), recognizer.distances(rows(test)))
-    search = GridSearchCV(recognizer, {"rule": ["residual", "occluded"]}, cv=2).fit(rows(train), y)
+    search = GridSearchCV(recognizer, {"rule": ["residual", "auto"]}, cv=2).fit(rows(train), y)
     assert search.best_score_ >= 0.8
 
 

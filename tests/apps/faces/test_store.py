@@ -13,7 +13,7 @@ from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableEr
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 
-@pytest.mark.parametrize("rule", ["auto", "residual", "occluded"])
+@pytest.mark.parametrize("rule", ["auto", "residual"])
 def test_a_saved_model_says_the_same(faces, tmp_path, rule):
     names = np.array(faces.names)[faces.labels - 1]
     recognizer = FaceRecognizer(rule=rule, image_shape=SHAPE, random_state=0).fit(rows(faces.images), names)

@@ -174,3 +174,19 @@ def test_a_table_of_a_stranger_is_checked(folder, tmp_path):
         np.savez(tmp_path / "g.npz", **(good | change))
         with pytest.raises(UnreadableError, match="cannot be read"):
             read_table(tmp_path / "g.npz")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_left_out_of_files_is_noted_once(jobs, tmp_path, rng):
+    pictures = [Image.fromarray(rng.integers(0, 255, (20, 30, 3)).astype(np.uint8)) for _ in range(3)]
+    for name in ("a.gif", "b.webp", "c.png"):
+        pictures[0].save(tmp_path / name, save_all=True, append_images=pictures[1:])
+    pictures[0].convert("RGBA").resize((30, 20)).save(tmp_path / "plain.png")
+    glass = pictures[0].convert("RGBA")
+    glass.putalpha(90)
+    glass.save(tmp_path / "glass.png")
+    found = run_command("features", tmp_path, "--kind", "lab", "--out", tmp_path / "f.npz", "--jobs", jobs, "--json")
+    assert set(json.loads(found.stdout)["notes"]) == {
+        "an animation; only its first picture is read, in 3 of 5 images",
+        "has transparent parts; they are blended onto white, in 1 of 5 images",
+    }

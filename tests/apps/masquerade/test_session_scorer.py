@@ -13,6 +13,7 @@ from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.evaluate.session_baselines import NaiveBayes
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.masquerade.profile import Profile, count_session
+from visionnmf.apps.masquerade.session_scorer import least_sessions
 from visionnmf.exceptions import ParameterError
 
 
@@ -270,3 +271,14 @@ def test_an_unfitted_scorer_says_so():
             getattr(SessionScorer(), call)([["a"]])
     with pytest.raises(ParameterError, match="top must be a whole number >= 1; got 0"):
         SessionScorer().fit([["a"]]).explain(["a"], top=0)
+
+
+@pytest.mark.parametrize(("rate", "least"), [(0.02, 49), (0.05, 19), (0.5, 1), (0.03, 33)])
+def test_too_few_sessions_for_the_rate_are_reported_with_the_number(users, rate, least):
+    """A new value of the same kind is the largest of n + 1 with a chance of 1 / (n + 1)."""
+    assert least_sessions(rate) == least and 1 / (least + 1) <= rate < 1 / least
+    own = (list(users[0][0]) * least)[:least]
+    SessionScorer(false_alarm_rate=rate).fit(own)
+    if least > 1:
+        with pytest.warns(UserWarning, match=f"^X has {least - 1} sessions, and a .* can only hold from {least} on;"):
+            SessionScorer(false_alarm_rate=rate).fit(own[1:])

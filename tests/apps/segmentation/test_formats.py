@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -195,6 +196,24 @@ def folder(tmp_path: Path, result: SegmentationResult) -> Path:
     (found / "notes.txt").write_text("no picture")
     (found / ".a.png").write_text("a file of the system")
     return found
+
+
+def test_pictures_of_one_name_in_several_folders_have_their_paths_in_coco(folder: Path, tmp_path: Path) -> None:
+    for below in ("x", "y/z"):
+        (folder / below).mkdir(parents=True)
+        shutil.copy(folder / "a.png", folder / below)
+    out = tmp_path / "out"
+    assert run_command("segment", folder, "-r", "--segments", 2, "--formats", "coco", "-o", out).exit_code == 0
+    joined = json.loads((out / "coco.json").read_text())
+    assert [image["file_name"] for image in joined["images"]] == ["a.png", "b.PNG", "x/a.png", "y/z/a.png"]
+    assert (
+        run_command(
+            "segment", folder / "x", folder / "y" / "z", "--segments", 2, "--formats", "coco", "-o", tmp_path / "two"
+        ).exit_code
+        == 0
+    )
+    joined = json.loads((tmp_path / "two" / "coco.json").read_text())
+    assert [image["file_name"] for image in joined["images"]] == ["x/a.png", "y/z/a.png"]
 
 
 def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> None:

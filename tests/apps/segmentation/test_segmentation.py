@@ -11,6 +11,7 @@ from helpers import run_command
 from PIL import Image
 from sklearn.cluster import KMeans
 
+from visionnmf._text import counted
 from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_blocks, remove_impulses, remove_noise
@@ -143,6 +144,7 @@ def test_small_photographs_are_divided_nearly_as_large_ones(name: str, monkeypat
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (3, 2), (7, 5), (40, 30)])
+@pytest.mark.filterwarnings("ignore:[0-9]+ segments? in place of")
 def test_tiny_pictures_have_a_segment_for_each_pixel_inside_the_mask(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     image, mask = rng.integers(0, 256, (*shape, 3), dtype=np.uint8), rng.random(shape) < 0.7
@@ -187,6 +189,7 @@ def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (4, 4), (1, 700), (700, 1), (2, 400)])
 @pytest.mark.parametrize("n_segments", [1, 5, None])
+@pytest.mark.filterwarnings("ignore:[0-9]+ segments? in place of")
 def test_tiny_images(shape: tuple[int, int], n_segments: int | None, rng: np.random.Generator) -> None:
     result = segment(rng.integers(0, 256, (*shape, 3), dtype=np.uint8), n_segments)
     assert result.labels.shape == shape
@@ -202,6 +205,7 @@ def test_a_flat_image_is_one_segment(value: int) -> None:
     assert not result.boundaries.any()
 
 
+@pytest.mark.filterwarnings("ignore:[0-9]+ segments? in place of")
 def test_fewer_colours_than_segments() -> None:
     image = np.zeros((60, 90, 3), np.uint8)
     image[:, 40:] = (200, 30, 30)
@@ -403,7 +407,7 @@ def test_existing_results_are_kept_without_force(tmp_path: Path, picture: np.nda
     source = tmp_path / "a.png"
     cv2.imwrite(str(source), picture)
     (tmp_path / "a_overlay.png").write_bytes(b"mine")
-    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: was not made from this input"):
+    with pytest.raises(OutputExistsError, match=r"a_overlay\.png: does not say how it was made"):
         process_image(source, out=tmp_path)
     assert not (tmp_path / "a_labels.png").exists()
     process_image(source, out=tmp_path, force=True)
@@ -431,11 +435,23 @@ def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):
     for name, asked in (("a.png", 5), ("c.png", 1000)):
         report = process_image(tmp_path / name, wanted=WantedSegments(n_segments=asked), out=tmp_path / "out")
         (note,) = report.notes
-        assert note.startswith(f"{len(report.sizes)} segments in place of {asked}: ") and note in str(report)
+        assert note.startswith(f"{counted(len(report.sizes), 'segment')} in place of {asked}: ") and note in str(report)
     for asked in (3, 700):
         wanted = WantedSegments(n_segments=asked)
         enough = process_image(tmp_path / "b.png", wanted=wanted, out=tmp_path / "out", force=True)
         assert enough.notes == [] and len(enough.sizes) == asked
+
+
+@pytest.mark.parametrize(("method", "asked"), [("tree", 50), ("nmf", 50)])
+def test_fewer_segments_than_were_asked_for_are_a_warning(method, asked):
+    flat = np.zeros((40, 50), np.uint8)
+    flat[:, 20:] = 200
+    with pytest.warns(UserWarning, match=f"^[0-9]+ segments? in place of {asked}: ") as told:
+        result = segment(flat, asked, method=method)
+    assert told[0].filename == __file__ and len(result.sizes) < asked
+    with pytest.warns(UserWarning, match=rf"^{result.hierarchy.n_regions} segments? in place of 900: the tree has"):
+        assert result.at(n_segments=900).max() + 1 == result.hierarchy.n_regions
+    assert len(result.recut(n_segments=1).sizes) == 1
 
 
 @pytest.mark.parametrize("masked", [False, True])

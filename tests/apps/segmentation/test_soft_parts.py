@@ -66,6 +66,7 @@ def test_the_command_writes_memberships(tmp_path: Path) -> None:
         assert refused.exit_code == 2 and "method" in refused.stderr
 
 
+@pytest.mark.filterwarnings("ignore:1 segment in place of")
 def test_a_flat_picture_has_one_part() -> None:
     flat = np.zeros((20, 30), np.uint8)
     np.testing.assert_array_equal(segment(flat, 3, method="nmf").memberships, np.ones((1, 20, 30)))

@@ -7,7 +7,7 @@ from numpy.random import RandomState
 
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions, manhattan, or_nmf, surrogate
-from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.penalties import Bounds, Penalties
 from visionnmf.engine.problem import Problem
 
 OPTIONS = OnlineOptions(batch_size=4, forget_factor=0.8, buffer=None, horizon=12)
@@ -117,6 +117,14 @@ CASES = {
         {"penalty_H": Penalties(low=0.05, high=0.4)},
         {"project": lambda H: np.clip(H, 0.05, 0.4), "diameter": np.sqrt(27) * 0.35},
     ),
+    "bounds of each entry": (
+        {},
+        {"penalty_H": Penalties(terms=(Bounds(np.full((3, 9), 0.05), np.linspace(0.2, 0.6, 27).reshape(3, 9)),))},
+        {
+            "project": lambda H: np.clip(H, 0.05, np.linspace(0.2, 0.6, 27).reshape(3, 9)),
+            "diameter": np.linalg.norm(np.linspace(0.2, 0.6, 27) - 0.05),
+        },
+    ),
     "itakura-saito": (
         {},
         {"loss": "itakura-saito"},
@@ -132,8 +140,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_or_nmf_is_algorithms_1_to_3(case, X, H):
     options, ours, theirs = CASES[case]
-    box = "penalty_H" in ours and "box" in ours["penalty_H"].kinds
-    start = np.clip(H / 4, 0.05, 0.4) if box else simplex_rows(H / H.sum(axis=1, keepdims=True))
+    box = "penalty_H" in ours and bool(ours["penalty_H"].kinds & {"box", "bounds"})
+    start = theirs["project"](H / 4) if box else simplex_rows(H / H.sum(axis=1, keepdims=True))
     if case == "itakura-saito":
         start = theirs["project"](start)
     arguments = {

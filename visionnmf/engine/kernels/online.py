@@ -162,15 +162,15 @@ def robust_approximation(  # type: ignore[no-untyped-def]
                 for i in range(n):
                     H[k, i] -= rate * (w[k] * error[i] + l2 * H[k, i])
                 if on_simplex:  # project the part above `low` onto a smaller simplex
-                    left = 1 - n * low
+                    left = 1 - n * low[k, 0]
                     for i in range(n):
-                        H[k, i] = (H[k, i] - low) / left
+                        H[k, i] = (H[k, i] - low[k, 0]) / left
                     project(H[k])
                     for i in range(n):
-                        H[k, i] = low + left * H[k, i]
+                        H[k, i] = low[k, 0] + left * H[k, i]
                 else:
                     for i in range(n):
-                        H[k, i] = clipped(H[k, i], low, high)
+                        H[k, i] = clipped(H[k, i], low[k, i], high[k, i])
         if step > 1 and moved <= tolerance * tolerance * whole:
             return largest, step
     return largest, most

@@ -10,7 +10,7 @@ with D the diameter of the constraint set and :math:`M_*` the largest gradient n
 that never ends; then :math:`\theta_t = 0.1 / \sqrt t`.
 
 The buffer holds the last `buffer` batches (Algorithm 3, MOR-NMF), or all of them (Algorithm 1, whose memory grows).
-Components lie on the simplex unless they have a box (equation 30).
+Components lie on the simplex unless they have a box, or bounds of each entry (equation 30).
 
 The gradient of the Itakura-Saito divergence (31 to 34) is unbounded where a component is 0, and a single such gradient
 would end all learning. Entries of components therefore stay above a share of their mean, and the model above a share of
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.engine.kernels.online import robust_approximation
-from visionnmf.engine.penalties import L2, SEPARABLE, Box, Simplex
+from visionnmf.engine.penalties import L2, SEPARABLE, Bounds, Box, Simplex
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.projections import project_simplex
 from visionnmf.engine.solving import solve_codes
@@ -43,6 +43,7 @@ FLOOR = 1e-4  # for Itakura-Saito: model entries below this share of the samples
 THETA = 0.1  # of the first batch; see `scaling`
 SETTLED = 1e-3  # relative change of the average at which an update stops (equation 9)
 STEPS = 10000  # maximum number per update; a few hundred are typical
+BOXES = frozenset({"box", "bounds"})  # kinds of constraints in place of the simplex
 LEAST = 0.1  # lower bound of component entries relative to their mean, for Itakura-Saito
 
 
@@ -108,15 +109,16 @@ def _learn(batch: Batch, H: Array, state: _Buffer, *, least: float = LEAST, floo
     if theta == 0:
         return loss
     penalty = problem.penalty_H
-    on_simplex = "box" not in penalty.kinds
-    low, high = penalty.box(H.dtype)
+    on_simplex = not penalty.kinds & BOXES
+    limits = penalty.constraint if isinstance(penalty.constraint, Bounds) else penalty
+    low, high = (np.full(H.shape, bound, H.dtype) for bound in (limits.low, limits.high))
     if on_simplex:
-        low = _least(problem, H, least)
+        low[:] = _least(problem, H, least)
         diameter = math.sqrt(2 * len(H))  # of the constraint set: r simplices of diameter sqrt(2)
     else:
         # a box without an upper bound is taken as high as the largest entry at present
-        top = penalty.high if math.isfinite(penalty.high) else float(H.max())
-        diameter = math.sqrt(H.size) * max(top - penalty.low, 0.0)
+        top = np.where(np.isfinite(high), high, H.max())
+        diameter = float(np.linalg.norm(np.maximum(top - low, 0)))
     X = state.samples
     iterate, mean = H.copy(), H.copy()
     l2 = float(np.max(penalty.l2))
@@ -145,7 +147,7 @@ def scaling(step: int, horizon: int | None) -> float:
 
 def _onto_simplex(H: Array, problem: Problem, *, share: float = LEAST) -> None:
     """Move initial components onto the simplex, in place, unless they have a box; `share` is as for :func:`_least`."""
-    if "box" in problem.penalty_H.kinds:
+    if problem.penalty_H.kinds & BOXES:
         return
     Simplex("rows").feasible(H)
     least = _least(problem, H, share)
@@ -167,7 +169,7 @@ OR_NMF = Method(
     constrain=_onto_simplex,
     batch_size=1,
     codes_terms=(*SEPARABLE, Simplex),
-    components_terms=(Box, L2, Simplex),
+    components_terms=(Bounds, Box, L2, Simplex),
     weights=True,
 )
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.kernels.sparse import model_entries
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.products import floors, right_sides
 from visionnmf.engine.stopping import Iteration
 
-from .spg import gradient_parts
+from .spg import GradientParts, gradient_parts
 
 Array = NDArray[Any]
 
@@ -28,7 +30,7 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss before, without penalties."""
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
-    parts = gradient_parts(problem, Ft, A)
+    parts = _sparse_parts(problem, Ft, A) if problem.is_sparse else gradient_parts(problem, Ft, A)
     numerator, denominator = parts.negative, parts.positive
     # the parts are in units of each row's mean, so the penalties' gradients are scaled to match
     scale = parts.units.astype(dtype) ** dtype.type(1 - beta)
@@ -44,3 +46,23 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
     power = dtype.type(1 / (2 - beta) if beta < 1 else 1 if beta <= 2 else 1 / (beta - 1))
     Ft *= ratio if power == 1 else ratio**power
     return float(parts.losses.sum())
+
+
+def _sparse_parts(problem: Problem, Ft: Array, A: Array) -> GradientParts:
+    """Return the loss, and the gradient of the codes by its signs, for sparse data; all in the units of the data."""
+    X, points, of_counts = problem.X, np.ascontiguousarray(A.T), problem.loss.beta == 1
+    P = X.astype(X.dtype)  # the model where entries are stored
+    found = np.empty(X.nnz)
+    model_entries(X.indices, X.indptr, np.ascontiguousarray(Ft.T), points, 0, X.shape[0], found)
+    P.data = np.maximum(found, np.repeat(floors(X), np.diff(X.indptr))).astype(X.dtype)
+    ratio = X.astype(X.dtype)
+    if of_counts:  # by the derivative 1 - x / p of the Kullback-Leibler divergence, else by p - x
+        ratio.data = X.data / P.data
+        P.data = np.ones_like(P.data)
+    negative = right_sides(ratio, A)
+    if problem.zero_weight == 0:  # entries that are not stored are missing
+        positive = right_sides(P, A)
+    else:
+        positive = np.repeat(A.sum(axis=1)[:, None], len(Ft.T), axis=1) if of_counts else A @ A.T @ Ft
+    losses = np.array([problem.loss_value(Ft, A)])
+    return GradientParts(losses, negative, positive, np.ones(X.shape[0]))

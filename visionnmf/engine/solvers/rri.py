@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
 Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
+PRECISION, MOST_SWEEPS = 0.1, 1000  # of a factor as printed: the precision below equation 8
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = True) -> float:
@@ -85,6 +86,23 @@ def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> No
     eps, number = _kernels.sum_rounding(A.dtype), A.dtype.type
     group = X.shape[0] // M.shape[0] if len(M) else 1
     _kernels.rri_weighted_rows(X, M, group, Ft, A, number(0), number(np.inf), sweeps, eps, 0, len(M))
+
+
+def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
+    """Run Algorithm 1 for each factor until a sweep changes the objective by at most PRECISION (equation 8)."""
+    from visionnmf.engine.stopping import Iteration
+
+    for _ in range(max_iter):
+        objective = problem.objective(Wt, H)
+        for side, F, A in ((problem, Wt, H), (problem.transposed, H, Wt)):
+            after = side.objective(F, A)
+            for _ in range(MOST_SWEEPS):
+                before = after
+                half(side, F, A, sweeps=1, valued=False)
+                after = side.objective(F, A)
+                if abs(before - after) <= PRECISION:
+                    break
+        yield Iteration(objective)
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:

@@ -80,6 +80,8 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
     >>> cut_video("clip.mp4", {Path("part.mp4"): (0.0, 1.0)}, force=True)
     [0.0]
     """
+    if not isinstance(parts, Mapping):
+        raise ParameterError(f"parts must be a dictionary of a path to its start and end; got {parts!r:.80}")
     for target in parts:
         if target.suffix.lower() not in CUT_FORMATS:
             raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(target)!r}")

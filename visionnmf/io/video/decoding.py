@@ -88,7 +88,10 @@ def declared_limit(path: Path, max_pixels: int) -> dict[str, str]:
 def video_stream_of(path: object, container: InputContainer, max_pixels: int) -> VideoStream:
     """Return the first video stream of a container, after checking the number of streams and their declared sizes."""
     if len(container.streams) > MAX_STREAMS:
-        raise TooLargeError(f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are read")
+        raise TooLargeError(
+            f"{path}: holds {len(container.streams)} streams; at most {MAX_STREAMS} are "
+            "read; take one out, for instance by: ffmpeg -i video -map 0:v:0 -c copy one.mkv"
+        )
     # Cover pictures of music are video streams as well, but not videos.
     streams = [stream for stream in container.streams.video if "attached_pic" not in str(stream.disposition)]
     if not streams:
@@ -101,7 +104,8 @@ def video_stream_of(path: object, container: InputContainer, max_pixels: int) ->
         if stream.codec_context is not None and stream.width * stream.height > each:
             raise TooLargeError(
                 f"{path}: declares frames of {stream.width} x {stream.height} = {stream.width * stream.height} pixels; "
-                f"at most {each} are read{' of each of several videos in a file' if several else ''}"
+                f"at most {each} are read{' of each of several videos in a file' if several else ''}; make it smaller "
+                "first, for instance by: ffmpeg -i video -vf scale=iw/2:-2 smaller.mp4"
             )
     return streams[0]
 

@@ -15,12 +15,12 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
-from visionnmf._text import one_line, without_password
+from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, in_eight_bits, note_on
+from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, is_live, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -251,8 +251,8 @@ class VideoReader:
         self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
         if n_doubtful:
             self.notes.append(
-                f"{n_doubtful} frames from {first_doubtful:.2f} s on are damaged, or depend on damaged ones: no event "
-                "begins in them"
+                f"damaged, or dependent on damaged frames: {counted(n_doubtful, 'frame')} from {first_doubtful:.2f} s "
+                "on, in which no event begins"
             )
 
     def _judge_file(self, decoder: Decoder) -> None:
@@ -406,8 +406,7 @@ class _Folder:
         if picture.dtype == np.uint16:
             notes = [*notes, *filter(None, [self._note_on_range(picture)])]
         for note in notes:
-            first, count = self.said.get(note, (self.names[number], 0))
-            self.said[note] = first, count + 1
+            _say(self.said, note, self.names[number])
         return in_eight_bits(picture, self._bits)
 
     def _note_on_range(self, picture: NDArray[np.uint16]) -> str:
@@ -422,6 +421,12 @@ class _Folder:
         if bits_of(picture) > self._bits:
             return f"has values of more than {self._bits} bits, which are shown white"
         return note_on(self._bits)
+
+
+def _say(said: dict[str, tuple[str, int]], note: str, name: str) -> None:
+    """Count a note on the picture `name` in `said`, where it stands with the first picture that has it."""
+    first, count = said.get(note, (name, 0))
+    said[note] = first, count + 1
 
 
 class _Movie:
@@ -443,7 +448,7 @@ class _Movie:
         with self._failing():
             count = getattr(image, "n_frames", 1)
         if count > MOST_PAGES:
-            raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read")
+            raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
         self.names = [f"picture {number}" for number in range(count)]
         self.times: tuple[float, ...] = ()
         if image.format == "WEBP":
@@ -478,7 +483,7 @@ class _Movie:
             self._image.seek(number)
             width, height = self._image.size
             if width * height > MAX_FRAME_PIXELS:
-                pixels = f"{width} x {height} pixels; at most {MAX_FRAME_PIXELS} are read"
+                pixels = f"{width} x {height} pixels; at most {MAX_FRAME_PIXELS} are read; make them smaller first"
                 raise TooLargeError(f"{self._path}: holds pictures of {pixels}")
             self._image.load()
         return self._image
@@ -508,8 +513,11 @@ class _Movie:
                 self.said |= {note: (self._path.name, 1) for note in said}
                 return np.asarray(blended, np.uint8)
             return np.asarray(image.convert("RGB"))
-        white = (1 << self._bits) - 1 if self._bits else 1
-        grey = np.clip(self._checked(number) * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
+        white, levels = (1 << self._bits) - 1 if self._bits else 1, self._checked(number)
+        if np.count_nonzero(levels > white) > HOT_SHARE * levels.size + HOT_VALUES:
+            note = f"has values above {white}, the white of some pictures that were asked, which are shown white"
+            _say(self.said, note, self.names[number])
+        grey = np.clip(levels * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
         return np.repeat(grey[..., None], 3, axis=2)
 
     def close(self) -> None:
@@ -588,6 +596,7 @@ def open_video(
             raise ParameterError(
                 f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
             )
+    check_path(source, "source")
     if is_live(source):
         options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
         from .live import LiveReader  # not needed for files

@@ -84,6 +84,7 @@ class Timeline:
         self._zero = zero
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._stamp: float | None = None  # of the latest frame
+        self._left: float | None = None  # the zero before stamps jumped
         self._wait: float | None = None  # from the latest frame to the next, which another connection brings
         self._intervals: Counter[int] = Counter()  # in milliseconds
         self._long: list[tuple[float, float]] = []  # times before long intervals, and these
@@ -121,9 +122,13 @@ class Timeline:
             self.first = time
         else:
             time = before + usual if stamp is None else stamp - (self._zero or 0.0)
+            if self._left is not None and stamp is not None and time > before + JUMP:
+                # one stamp was wrong if those before it go on
+                due = stamp - self._left
+                self._zero, time = (self._left, due) if abs(due - before - usual) <= JUMP else (self._zero, time)
             if self._wait is not None or time < before - JUMP or time > before + DAY:
                 time = before + (usual if self._wait is None else self._wait)
-                self._zero, self._wait = (stamp or 0.0) - time, None
+                self._left, self._zero, self._wait = self._zero, (stamp or 0.0) - time, None
             elif time <= before:
                 time = before + (usual if stamp == self._stamp else usual / CATCH_UP)
             self._measure(time, usual)

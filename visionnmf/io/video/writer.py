@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
-from visionnmf.io.outputs import output_file
+from visionnmf.io.outputs import output_file, record_text
 
 from .decoding import CODEC_ERRORS, CODEC_THREADS, reason_of
 from .pixels import convert
@@ -135,6 +135,8 @@ class VideoWriter:
                 container_options["movflags"] = "+faststart"
             with self._encoding_errors():
                 self._container = av.open(str(temporary.absolute()), "w", options=container_options)
+                if made := record_text():
+                    self._container.metadata["comment"] = made
             try:
                 with self._encoding_errors():
                     self._start()

@@ -1,0 +1,447 @@
+"""The pages of the commands: which figures come first, and which blocks show a report."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from visionnmf._text import printable
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
+from visionnmf.io import check_outputs, check_parents, output_folder, read_image, read_reduced
+
+from .media import Clip, as_clip, reduced
+from .page import LARGE, SMALL, Block, Page, cell, plural, share_cell
+
+CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
+CAPTION = 20  # pixel rows above the panels of a preview
+MOST_POINTS = 2000  # sessions of a timeline, events of a video
+WIDTH, HEIGHT, EDGE = 900, 260, 12  # of a timeline
+FACE = 640  # pixels of a photograph's longer side
+FEW = 5  # methods whose score is in the headline
+DEVIATION = "_deviation"  # how the names of standard deviations end
+VERDICTS = ("confirmed", "level", "reversed")
+SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "sessions learnt", "unknown user": "of unknown users"}
+QUICK = "A quick run: fewer splits, starts or ranks. No claim is judged; do not cite the figures."
+
+
+class SegmentPage(Page):
+    """A slider between photograph and overlay, and a table of segments."""
+
+    heading, inputs, n_lines = "Segments", "images", 1
+
+    def count(self, report: Report) -> None:
+        """Count the segments, and images."""
+        self.counts["segments"] += len(report.sizes) if isinstance(report.sizes, list) else 0
+        self.counts["images"] += 1
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the slider and the table."""
+        if isinstance(report.sizes, dict):  # of each method, with --method paper
+            yield from super().blocks(report)
+            yield self.table(["method", "segments"], [[name, len(own)] for name, own in report.sizes.items()])
+            return
+        photograph, names = read_reduced(report.inputs[0])[0], ("photograph", "segments")
+        pictures = zip((photograph, _written(report, "_overlay.png")), names, strict=True)
+        images = [self.image(picture, name) for picture, name in pictures]
+        if None not in images:
+            yield {"kind": "slider", "images": images, "names": names}
+        rows = [
+            [cell(label, colour=own), cell(mean, colour=mean), size, share_cell(size / sum(report.sizes))]
+            for label, (size, (own, mean)) in enumerate(zip(report.sizes, _colours(photograph, report), strict=True))
+        ]
+        yield self.table(["segment", "mean colour", "pixels", "share, %"], rows)
+
+
+def _colours(photograph: Any, report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the colour of each segment in the overlay, and its mean colour in the photograph."""
+    small = reduced(photograph, LARGE)
+    pictures = [read_image(_written(report, ending)) for ending in ("_labels.png", "_segments.png")]
+    labels, drawn = (cv2.resize(each, small.shape[1::-1], interpolation=cv2.INTER_NEAREST) for each in pictures)
+    for label in range(len(report.sizes)):
+        inside = labels.reshape(*small.shape[:2], -1)[..., 0] == label
+        # a segment may be too small for the reduced picture
+        own, mean = (pixels.mean(axis=0) if len(pixels) else [0] for pixels in (drawn[inside][:1], small[inside]))
+        yield _hexadecimal(own), _hexadecimal(mean)
+
+
+def _hexadecimal(colour: Any) -> str:
+    """Return a grey value or RGB as a colour of CSS."""
+    return "#" + "".join(f"{round(float(value)):02x}" for value in np.broadcast_to(colour, 3))
+
+
+class BackgroundPage(Page):
+    """Players of frame, background and mask, and a timeline of events."""
+
+    heading, inputs = "Background and foreground", "videos"
+
+    def begin(self) -> None:
+        """Begin without a video."""
+        self.shares: list[float] = []
+
+    def headline(self) -> list[tuple[str, str]]:
+        """Return the share of foreground, and the number of events where they were asked for."""
+        return [(f"{np.mean(self.shares or 0):.2%}", "of all pixels are foreground"), *super().headline()]
+
+    def count(self, report: Report) -> None:
+        """Note the share of foreground, and count the events."""
+        masks = report.figures.get("masks")
+        self.shares.append(report.foreground_share if masks is None else masks.foreground_share)
+        if report.events is not None:
+            self.counts["events"] += len(report.events)
+
+    def text(self, report: Report) -> list[str]:
+        """Return the lines, without those of events, which are a block."""
+        return [line for line in report.lines if not line.startswith(("  events", "    "))]
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the players, or the background where there is no preview, and the events."""
+        first = report.shown.get("first_time", 0.0)
+        clip, names = self._clip(report)
+        if clip is not None:
+            codes = [_clock(first + time) for time in clip.times]
+            caption = f"{len(codes)} of {plural(report.frames, 'frame')}, {clip.width} x {clip.height} pixels"
+            yield {"kind": "players", "clip": clip, "names": names, "codes": codes, "caption": caption}
+        else:
+            yield from self.figure(_written(report, "_background.png"), "background")
+        if report.events:
+            yield self._events(report, clip, first)
+
+    def _clip(self, report: Report) -> tuple[Clip | None, Sequence[str]]:
+        """Return the players of the preview, or of the overlay, with their names; None without either, or room."""
+        preview, overlay = _written(report, "_preview.mp4"), _written(report, "_overlay.mp4")
+        video, names = preview or overlay, ("frame", "background", "foreground") if preview else ("overlay",)
+        if not video or self.room <= 0:
+            return None, names
+        rows, width = (CAPTION, CLIP_WIDTH) if preview else (0, 2 * CLIP_WIDTH)
+        clip = as_clip(video, len(names), rows, frames=report.frames, most=CLIP_FRAMES, width=width)
+        return clip if self.taken(*clip.panels) else None, names
+
+    def _events(self, report: Report, clip: Clip | None, first: float) -> Block:
+        """Return when the events were, with a picture of each."""
+        moments = first + np.array(clip.times if clip is not None else [0.0])
+        last = max([moments[-1], *(event["end"] for event in report.events)])
+        scale = 100 / max(last - first, 1e-9)
+        shown: list[Block] = []
+        ends: list[float] = []  # when the last event ends in each lane, so that none hides another
+        for event in report.events[:MOST_POINTS]:
+            lane = next((i for i, end in enumerate(ends) if end <= event["start"]), len(ends))
+            ends[lane : lane + 1] = [event["end"]]
+            text = f"{event['event']}: {_clock(event['start'])} to {_clock(event['end'])}"
+            picture = Path(report.outputs[0]).with_name(event["thumbnail"])
+            shown.append(
+                {
+                    "left": round(scale * (event["start"] - first), 2),
+                    "wide": round(scale * (event["end"] - event["start"]), 2),
+                    "lane": lane,
+                    "frame": int(np.abs(moments - event["peak_time"]).argmin()),
+                    "image": self.image(str(picture), text, SMALL) if picture.is_file() else None,
+                    "text": f"{text}, at most {event['peak_area']:.1%} of the picture",
+                }
+            )
+        self.limits["events"] += len(report.events) - len(shown)
+        block = {"kind": "events", "events": shown, "lanes": len(ends), "seeks": clip is not None}
+        return block | {"ends": (_clock(first), _clock(last)), "caption": plural(len(report.events), "event")}
+
+
+class FacesPage(Page):
+    """Decisions with distances, and what was judged corrupted."""
+
+    heading, inputs, n_lines = "Faces and who they are", "images", 1
+
+    def begin(self) -> None:
+        """Begin without a face; names come first."""
+        self.counts["faces of known people"] = 0
+        self.faces: list[list[Any]] = []
+
+    def summary(self) -> Iterator[Block]:
+        """Yield the table of all faces."""
+        columns = ["image", "person", "nearest", "distance", "threshold", "corrupted, %"]
+        yield self.table(columns, self.faces, "Decisions (a face that is at most as far as the threshold is named)")
+
+    def row(self, report: Report, link: str) -> list[Any]:
+        """Return nothing, because the faces have a table of their own, to which those of the image are added."""
+        words = {None: "faces of known people", "unknown": "faces of nobody known", "unlike": "probably not faces"}
+        for one in [report.identity, *report.others] if report.state == "done" else []:
+            self.counts[words[one.reason]] += 1
+            who = {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason, one.person)
+            distance = cell(one.distance, bar=one.distance)
+            name = cell(self.name(report), href=link)
+            self.faces.append([name, who, one.nearest, distance, one.threshold, share_cell(one.corrupted)])
+        return []
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the photograph with its faces, then each face, its corrupted pixels, cleaned, and reconstructed."""
+        photograph = read_image(report.inputs[0])
+        small = reduced(photograph, FACE)
+        scale = len(small) / len(photograph)
+        drawn = np.ascontiguousarray(np.broadcast_to(small.reshape(*small.shape[:2], -1), (*small.shape[:2], 3)))
+        for box in report.boxes:
+            row, column, height, width = (round(scale * side) for side in box)
+            cv2.rectangle(drawn, (column, row), (column + width, row + height), (255, 64, 64), 2)
+        yield from self.figure(drawn, "photograph")
+        yield from self.figure(report.shown["corrupted"](), "as read; corrupted pixels; cleaned; reconstructed")
+        ranking = [
+            [number, person, cell(distance, bar=distance)]
+            for number, one in enumerate([report.identity, *report.others], 1)
+            for person, distance in one.ranking
+        ]
+        if len(ranking) > 1:
+            yield self.table(["face", "person", "distance"], ranking, "Nearest people")
+
+
+class ClusterPage(Page):
+    """Contact sheets of groups of faces."""
+
+    heading, n_lines = "Faces in clusters", 1
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield a sheet for each cluster."""
+        numbers = np.unique(report.clusters)
+        self.counts.update({"clusters": len(numbers), "images": len(report.clusters)})
+        if report.accuracy is not None:
+            self.cards.append((f"{report.accuracy:.1%}", "accuracy against the known people"))
+        for number in numbers:
+            members = np.flatnonzero(report.clusters == number)
+            tiles = [(report.shown["images"][i], Path(report.images[i]).name) for i in members]
+            yield self.sheet(tiles, f"Cluster {number}: {plural(len(members), 'image')}")
+
+
+class AnnotatePage(Page):
+    """Pictures with their words, and the training pictures behind each."""
+
+    heading, n_lines = "Words for photographs", 0
+
+    def name(self, report: Report) -> str:
+        """Return how many images there are."""
+        return plural(len(report.figures.get("images", ())), "image")
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield a picture and a table of words for each image, then how often each word was given."""
+        words = Counter(one.word for _, given in report.images for one in given)
+        self.counts.update({"images": len(report.images), "different words": len(words)})
+        for name, given in report.images[:MOST_POINTS]:
+            rows = [
+                [one.word, cell(round(one.score, 3), bar=one.score), ", ".join(Path(each).name for each in one.because)]
+                for one in given
+            ]
+            # a table of features may name pictures that are elsewhere
+            image = self.image(name, Path(name).name, 2 * SMALL) if Path(name).is_file() else None
+            yield {
+                "kind": "pair",
+                "image": image,
+                "table": self.table(["word", "score", "because of"], rows, Path(name).name),
+            }
+        self.limits["images"] += max(0, len(report.images) - MOST_POINTS)
+        rows = [[word, cell(count, bar=count / words.most_common(1)[0][1])] for word, count in words.most_common()]
+        yield self.table(["word", "images"], rows, "How often each word was given")
+
+
+class ViewsPage(Page):
+    """The usage map: how much of each component is in each view."""
+
+    heading, n_lines = "Components of several views", 1
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the usage map and the table of views."""
+        words = {"n_components": "components", "shared": "shared by all views", "private": "private to one view"}
+        self.counts.update({"samples": report.samples} | {word: report.figures[name] for name, word in words.items()})
+        rows = [
+            [number, *(cell(round(share, 3), shade=share) for share in shares)]
+            for number, shares in enumerate(report.usage)
+        ]
+        names = [view["name"] for view in report.views]
+        yield self.table(["component", *names], rows, "Usage: share of a component's energy in each view")
+        columns = ["name", "features", "used", "error", "weight", "missing", "gaps", "prepared"]
+        yield self.table(columns, [[view[name] for name in columns] for view in report.views], "Views")
+
+
+class MasqueradePage(Page):
+    """The timeline of scores, and the commands behind each alarm."""
+
+    heading, inputs, overview = "Command sessions", "alarms", "Alarms"
+    columns = ("session", "score", "threshold", "severity", "begun", "log")
+    most_sections = 200
+
+    def begin(self) -> None:
+        """Begin without a session."""
+        self.points: deque[Block] = deque(maxlen=MOST_POINTS)
+        self.counts["alarms"] = 0
+
+    def name(self, report: Report) -> str:
+        """Return the user, and the number of the session."""
+        return f"{report.user}, session {report.index}"
+
+    def has_section(self, report: Report) -> bool:
+        """Return whether a session is an alarm."""
+        return bool(report.verdict == "alarm")
+
+    def row(self, report: Report, link: str) -> list[Any]:
+        """Return the row of an alarm, and nothing for other sessions; each with a score gets a point."""
+        if report.state != "done":
+            return []
+        self.counts[SESSIONS[report.verdict]] += 1
+        if report.score is not None:
+            words = f"{report.verdict}, {report.score:.1f} (threshold {report.threshold:.1f})"
+            text = printable(", ".join(filter(None, (self.name(report), report.start, words))))
+            above = report.score - report.threshold
+            self.limits["points of the timeline"] += len(self.points) == MOST_POINTS
+            self.points.append({"above": above, "of": report.verdict, "href": link, "text": text})
+        session = cell(self.name(report), href=link)
+        row = [session, report.score, report.threshold, report.severity, report.start, report.source]
+        return row if self.has_section(report) else []
+
+    def summary(self) -> Iterator[Block]:
+        """Yield the timeline."""
+        above = np.array([point["above"] for point in self.points])
+        if not len(above):
+            return
+        low, high = min(-1.0, above.min()), max(1.0, above.max())
+        # the threshold, then the points, from the top
+        at, *y = np.round(EDGE + (HEIGHT - 2 * EDGE) * (high - np.array([0, *above])) / (high - low), 1).tolist()
+        x = np.round(np.linspace(EDGE, WIDTH - EDGE, len(above)), 1).tolist()
+        points = [point | {"x": i, "y": j} for point, i, j in zip(self.points, x, y, strict=True)]
+        caption = "Scores less the users' thresholds, in deviations, in the order of the sessions"
+        yield {"kind": "timeline", "size": (WIDTH, HEIGHT), "at": at, "points": points, "caption": caption}
+
+    def text(self, report: Report) -> list[str]:
+        """Return the score, and the commands that are usual for the user."""
+        return [report.lines[0], *([f"usual for {report.user}: {', '.join(report.usual)}"] if report.usual else [])]
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the commands behind an alarm."""
+        rows = []
+        for one in report.reasons:
+            where = "; ".join(f"{line['file']}:{line['line']}: {line['text']}" for line in one["lines"])
+            rows.append([one["command"], one["count"], share_cell(one["share"]), one["sentence"], where])
+        yield self.table(["command", "times", "share, %", "why", "where"], rows, "Commands behind this alarm")
+
+
+class EvaluationPage(Page):
+    """The table of methods, and curves."""
+
+    heading = "Comparison of methods"
+
+    def text(self, report: Report) -> list[str]:
+        """Return what was compared; the table says the rest."""
+        return [report.heading]
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the table of means, the curves, and all rows."""
+        methods = dict.fromkeys(row.get("method") for row in report.table)
+        scores = [name for name, value in report.table[0].items() if isinstance(value, float)]
+        if scores and len(report.table) == len(methods) <= FEW:
+            self.cards += [(cell(row[scores[0]])["text"], f"{scores[0]}: {row['method']}") for row in report.table]
+        else:
+            self.counts["methods"] += len(methods)
+        yield self._records(report.table, "Means, and standard deviations over splits where there are several")
+        if "curves" in report.shown:
+            yield from self.vector(report.shown["curves"](), "Curves of the methods")
+        yield self._records(report.rows, "All rows")
+
+    def _records(self, rows: Sequence[dict[str, Any]], caption: str) -> Block:
+        """Return rows with named values as a table, without columns that have no value; deviations join the means."""
+        names = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(DEVIATION)]
+        names = [name for name in names if any(row.get(name) is not None for row in rows)]
+        cells = [[cell(row.get(name), deviation=row.get(name + DEVIATION)) for name in names] for row in rows]
+        return self.table([name.replace("_", " ") for name in names], cells, caption)
+
+
+class ReproducePage(Page):
+    """What the papers have beside ours, with curves."""
+
+    heading, inputs = "Tables and figures of the papers", "items"
+    columns = ("item", "data", "result")
+
+    def begin(self) -> None:
+        """Warn of a quick run."""
+        if "quick" in self.settings:
+            self.attention["Notes"] = [(QUICK, 0)]
+
+    def name(self, report: Report) -> str:
+        """Return the name and the title of an item."""
+        return f"{report.figures['name']}: {report.title}"
+
+    def row(self, report: Report, link: str) -> list[Any]:
+        """Return the row of an item: its data, and how many claims came out, or why there is no result."""
+        verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
+        self.counts.update({"items": 1} | {f"claims {kind}": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
+        found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
+        took = (
+            "not run"
+            if report.seconds is None
+            else f"{found or plural(len(report.rows), 'row')}; {report.seconds:.1f} s"
+        )
+        return [cell(self.name(report), href=link), report.available, report.error or took]
+
+    def text(self, report: Report) -> list[str]:
+        """Return what the paper claims, which data were used, and what was chosen."""
+        names = {
+            "claim": "The paper",
+            "data": "Data",
+            "replaced": "Other data than the paper's",
+            "missing": "Not repeated",
+        }
+        said = [f"{words}: {report.figures[name]}" for name, words in names.items() if report.figures[name]]
+        return ["", *said, *report.protocol]
+
+    def blocks(self, report: Report) -> Iterator[Block]:
+        """Yield the comparison, the figures and the tables."""
+        yield self.table(["what", "paper", "ours", "difference"], report.rows, "Paper and ours")
+        for caption, file in zip(report.pictures, report.outputs, strict=True):
+            yield from (self.vector if file.endswith(".svg") else self.figure)(file, caption)
+        for caption, (columns, *rows) in report.tables.items():
+            yield self.table(columns, rows, caption)
+
+
+def _written(report: Report, ending: str) -> str:
+    """Return the written file whose name ends so; an empty text if there is none."""
+    return next((file for file in report.outputs if file.endswith(ending)), "")
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as 1:02.3."""
+    tenths = round(10 * seconds)
+    return f"{tenths // 600}:{tenths // 10 % 60:02d}.{tenths % 10}"
+
+
+KINDS: dict[str, type[Page]] = {
+    "segment": SegmentPage,
+    "background": BackgroundPage,
+    "faces identify": FacesPage,
+    "faces cluster": ClusterPage,
+    "annotate predict": AnnotatePage,
+    "multiview fit": ViewsPage,
+    "masquerade score": MasqueradePage,
+    "reproduce": ReproducePage,
+}
+"""The pages by the names of commands; those of `evaluate` share one, and other commands have the general one."""
+
+
+def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, force: bool | None) -> Page:
+    """Return the page of a run that will be written to a file; `force` is None for a command that replaces nothing.
+
+    `typed` is the command, beginning with its name, and `settings` are the options that were given. Raises
+    ParameterError if jinja2 is missing or the file is no .html, and MediaError if it cannot or may not be written.
+    """
+    if find_spec("jinja2") is None:
+        raise ParameterError(f"report must have jinja2 to write it; got none; {installed_by('report')}")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ParameterError(f"report must be a file that ends in .html; got {file}")
+    try:
+        check_outputs([file], bool(force))
+    except OutputExistsError as error:
+        if force is None:  # the command has no --force
+            raise OutputExistsError(f"{file}: exists already; give another name, or remove it") from error
+        raise
+    output_folder(file.parent)
+    check_parents([file])
+    name = typed[0].partition(" ")[2]
+    kind = EvaluationPage if name.startswith("evaluate") else KINDS.get(name, Page)
+    return kind(file, typed, settings, bool(force))

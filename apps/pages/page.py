@@ -1,0 +1,292 @@
+"""The page of a run: what it says first, what needs attention, and a section for each input, within fixed limits."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import platform
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from visionnmf import __version__
+from visionnmf._text import one_line, printable
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import VisionNMFError
+from visionnmf.io import output_file, read_image, record_of
+
+from .media import Image, as_image, as_vector
+
+Block = dict[str, Any]  # what the template shows by its macro of the name "kind"
+
+HERE = Path(__file__).parent
+MOST_SECTIONS = 24  # inputs that have a section of their own; further ones have a line
+MOST_ROWS = 1000  # of a table
+MOST_UNFOLDED = 40  # rows of a table that is seen at once
+MOST_TILES = 200  # pictures of a contact sheet
+MOST_SENTENCES = 100  # of each kind that needs attention, and names of files of an input
+MOST_PICTURES = 6  # written pictures that a section shows if its kind shows nothing else
+MOST_LETTERS = 200  # of a figure among the details; longer ones are left to blocks and files
+ROOM = 7 << 20  # characters of pictures and videos; with the rest a page stays below 10 MB
+LARGE, SMALL = 900, 160  # pixels of a picture's longer side
+STATES = {"done": "done", "exists": "skipped: results exist", "failed": "failed"}
+
+
+@dataclass
+class Section:
+    """The part of the page about one input."""
+
+    name: str
+    line: str  # what was found, in one line
+    text: list[str]  # more of it
+    blocks: list[Block]
+    details: list[tuple[str, str]]
+    files: list[str]
+
+
+@dataclass
+class Page:
+    """The page of a run of any command; subclasses say what the pages of their command have besides.
+
+    `file` is where it is written, and `force` whether it may replace another. :meth:`add` takes the reports in turn.
+    """
+
+    heading: ClassVar[str] = ""  # what was done; empty for the name of the command
+    inputs: ClassVar[str] = "inputs"  # what they are called
+    columns: ClassVar[tuple[str, ...]] = ("input", "state", "result")  # of the table of all inputs
+    overview: ClassVar[str] = ""  # what is above it; empty for "All inputs"
+    most_sections: ClassVar[int] = MOST_SECTIONS
+    n_lines: ClassVar[int | None] = None  # lines of a report that its section shows; None is all
+
+    file: Path
+    typed: Sequence[str]
+    settings: Mapping[str, Any]
+    force: bool
+    cards: list[tuple[str, str]] = field(default_factory=list)  # figures that come first, each with what it is
+    counts: Counter[str] = field(default_factory=Counter)  # numbers that come next, by what they count
+    sections: list[Section] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)  # of the table of all inputs
+    attention: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # sentences, with numbers of sections
+    limits: Counter[str] = field(default_factory=Counter)  # how much was left out of the page, by what it is
+    states: Counter[str] = field(default_factory=Counter)
+    room: int = ROOM
+    began: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    # --- what subclasses say ------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin without a report."""
+
+    def count(self, report: Report) -> None:
+        """Count an input that was worked on, for the headline; also one for which there is no room."""
+
+    def headline(self) -> list[tuple[str, str]]:
+        """Return the figures that a reader wants first, each with what it is."""
+        counted = [(str(n), words.removesuffix("s") if n == 1 else words) for words, n in self.counts.items()]
+        return [*self.cards, *counted]
+
+    def summary(self) -> Iterable[Block]:
+        """Return what is shown about all inputs together."""
+        return []
+
+    def name(self, report: Report) -> str:
+        """Return what an input is called."""
+        return ", ".join(report.inputs) or (report.lines or [""])[0]
+
+    def row(self, report: Report, link: str) -> list[Any]:
+        """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
+        words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
+        name = self.name(report)
+        return [cell(name, href=link), STATES[report.state], words.removeprefix(f"{name}: ")]
+
+    def has_section(self, report: Report) -> bool:
+        """Return whether an input that was worked on deserves a section."""
+        return True
+
+    def text(self, report: Report) -> list[str]:
+        """Return what was found in words: a line that stands above the blocks, and lines below them."""
+        return report.lines[: self.n_lines]
+
+    def blocks(self, report: Report) -> Iterable[Block]:
+        """Yield what a section shows of its input: here the first pictures that were written."""
+        pictures = [name for name in report.outputs if name.endswith(".png")]
+        self.limits["pictures and videos"] += max(0, len(pictures) - MOST_PICTURES)
+        for name in pictures[:MOST_PICTURES]:
+            yield from self.figure(name, Path(name).name)
+
+    # --- reports ------------------------------------------------------------------------------------------------------
+
+    def add(self, report: Report) -> None:
+        """Take the report of an input, and show it while there is room."""
+        self.states[report.state] += 1
+        done, number = report.state == "done", 0
+        if done:
+            self.count(report)
+        if done and self.has_section(report):
+            if len(self.sections) < self.most_sections:
+                self.sections.append(self._section(report))
+                number = len(self.sections)
+            else:
+                self.limits[f"sections of {self.inputs}"] += 1
+        said = {"Failed": [report.error] * bool(report.error), "Left out": report.skipped, "Warnings": report.warnings}
+        for kind, sentences in (said | {"Notes": report.notes if done else []}).items():
+            self.attention.setdefault(kind, []).extend((sentence, number) for sentence in sentences)
+        row = self.row(report, f"#s{number}" if number else "")
+        self.rows += [row] if row else []
+
+    def _section(self, report: Report) -> Section:
+        """Return the section of an input."""
+        blocks: list[Block] = []
+        try:
+            for block in self.blocks(report):
+                blocks.append(block)
+        except (VisionNMFError, OSError) as error:  # for example, an input was moved in the meantime
+            self.attention.setdefault("Left out", []).append((f"not shown: {one_line(error)}", len(self.sections) + 1))
+        made = next(filter(None, map(record_of, report.outputs[:1])), {})
+        details = {"made from": made.get("input", "")} | report.figures
+        shown = [(name.replace("_", " "), text) for name, value in details.items() if (text := _brief(value))]
+        self.limits["names of written files"] += max(0, len(report.outputs) - MOST_SENTENCES)
+        name = self.name(report)
+        line, *more = self.text(report) or [""]
+        shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
+        line = "" if line == name else line.removeprefix(f"{name}: ")
+        return Section(name, line, [one[shift:] for one in more], blocks, shown, report.outputs[:MOST_SENTENCES])
+
+    # --- blocks -------------------------------------------------------------------------------------------------------
+
+    def taken(self, *addresses: str) -> bool:
+        """Return whether there is room for pictures or videos, and take it; otherwise the page says that they lack."""
+        size = sum(map(len, addresses))
+        if size > self.room:
+            self.limits["pictures and videos"] += len(addresses)
+            return False
+        self.room -= size
+        return True
+
+    def image(self, picture: Any, alt: str, longest: int = LARGE) -> Image | None:
+        """Return a picture, given by its pixels or the name of its file, if there is room for it."""
+        image = as_image(read_image(picture) if isinstance(picture, str) else picture, longest, alt)
+        return image if self.taken(image.src) else None
+
+    def figure(self, picture: Any, caption: str) -> Iterator[Block]:
+        """Yield a picture, given by its pixels or the name of its file."""
+        image = self.image(picture, caption)
+        if image is not None:
+            yield {"kind": "figure", "image": image, "caption": caption, "vector": False}
+
+    def vector(self, figure: Any, caption: str) -> Iterator[Block]:
+        """Yield a figure of matplotlib, or the name of its SVG file."""
+        image = as_vector(figure, caption)
+        if self.taken(image.src):
+            yield {"kind": "figure", "image": image, "caption": caption, "vector": True}
+
+    def table(self, columns: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "") -> Block:
+        """Return a table that readers can sort; what is not a :func:`cell` becomes one."""
+        self.limits["rows of tables"] += max(0, len(rows) - MOST_ROWS)
+        cells = [[one if isinstance(one, dict) else cell(one) for one in row] for row in rows[:MOST_ROWS]]
+        folded = bool(caption) and len(cells) > MOST_UNFOLDED
+        return {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
+
+    def sheet(self, tiles: Sequence[tuple[Any, str]], caption: str) -> Block:
+        """Return a contact sheet of pictures, each with a line."""
+        self.limits["pictures and videos"] += max(0, len(tiles) - MOST_TILES)
+        made = [{"image": self.image(picture, text, SMALL), "text": text} for picture, text in tiles[:MOST_TILES]]
+        return {"kind": "sheet", "tiles": made, "caption": caption}
+
+    # --- the file -----------------------------------------------------------------------------------------------------
+
+    def write(self, seconds: float) -> None:
+        """Write the page, whole or not at all."""
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        style, script = ((HERE / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+        options: dict[str, Any] = {
+            "autoescape": True,
+            "undefined": StrictUndefined,
+            "trim_blocks": True,
+            "lstrip_blocks": True,
+        }
+        environment = Environment(loader=FileSystemLoader(HERE), finalize=_shown, **options)
+        overview = self.table(self.columns, self.rows, self.overview or f"All {self.inputs}")
+        summary = list(self.summary())
+        attention = {kind: self._few(kind) for kind in ("Failed", "Left out", "Warnings", "Notes")}
+        rest = [(str(self.states[state]), STATES[state]) for state in ("failed", "exists") if self.states[state]]
+        content = environment.get_template("page.html").render(
+            title=self.heading or self.typed[0],
+            headline=[*self.headline(), *rest],
+            attention={kind: sentences for kind, sentences in attention.items() if sentences},
+            summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
+            sections=self.sections,
+            about=self._about(seconds),
+            limits=[(what, count) for what, count in self.limits.items() if count > 0],
+            style=style,
+            script=script,
+            digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+        with output_file(self.file, force=self.force) as temporary:
+            temporary.write_text(content, "utf-8")
+
+    def _few(self, kind: str) -> list[tuple[str, int]]:
+        """Return the first sentences of a kind, each once."""
+        found = list(dict.fromkeys(self.attention.get(kind, [])))
+        self.limits[f"sentences under “{kind}”"] += max(0, len(found) - MOST_SENTENCES)
+        return found[:MOST_SENTENCES]
+
+    def _about(self, seconds: float) -> dict[str, str]:
+        """Return how the run was made."""
+        given = "; ".join(f"{name} = {value}" for name, value in self.settings.items())
+        return {
+            "command": f"{self.typed[0]} {shlex.join(self.typed[1:])}",
+            "settings": given or "all settings have their defaults",
+            "version": f"visionnmf {__version__}, Python {platform.python_version()}",
+            "machine": f"{platform.system()} {platform.machine()}",
+            "begun": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.began)),
+            "took": f"{seconds:.1f} s",
+        }
+
+
+def cell(
+    value: Any, *, bar: float | None = None, shade: float = 0.0, deviation: float | None = None, **more: str
+) -> Block:
+    """Return a cell of a table: its text and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = "" if value is None or (number and not math.isfinite(value)) else _number(value)
+    sort = value if number and text else text
+    text += "" if deviation is None else f" ± {deviation:.2g}"
+    bar = None if bar is None else min(1.0, max(0.0, bar))
+    return {"text": text, "sort": sort, "number": number, "bar": bar, "shade": shade, "colour": "", "href": ""} | more
+
+
+def share_cell(share: float) -> Block:
+    """Return a share, 0 to 1, as a cell in per cent."""
+    return cell(round(100 * share, 2), bar=share)
+
+
+def plural(count: int, word: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def _shown(value: Any) -> Any:
+    """Return a text as it may be shown, which steers nothing; the template escapes it afterwards."""
+    return printable(value) if type(value) is str else value
+
+
+def _number(value: Any) -> str:
+    """Return a value as text, numbers with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _brief(value: Any) -> str:
+    """Return a figure as text; nothing for one that is long or has parts."""
+    if isinstance(value, list | tuple) and 0 < len(value) <= 2 and all(isinstance(one, int) for one in value):
+        value = " x ".join(map(str, value))
+    return text if isinstance(value, float | int | str) and len(text := _number(value)) <= MOST_LETTERS else ""

@@ -1,0 +1,108 @@
+"""Files as layers of napari, and labels as files; napari itself is not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf import choices
+from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
+from visionnmf.io import read_image, stem_of, write_image
+from visionnmf.io.model_file import kind_of
+
+LABELS = "_labels.png"  # how the names of our label files end
+MOST = 1 << 28  # values of a stack that is factorised
+SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
+
+Layer = tuple[Any, dict[str, Any], str]  # data, attributes and type, as napari's readers return them
+
+
+def reader(path: str | list[str]) -> Callable[[str], list[Layer]] | None:
+    """Return :func:`read` for a file that is ours; None for any other, which napari gives to another reader."""
+    if not isinstance(path, str) or (path.lower().endswith(".npz") and not kind_of(path)):
+        return None
+    return read
+
+
+def read(source: str | Path) -> list[Layer]:
+    """Return the layers of a file: labels, a model, a video, or else a photograph; raise MediaError if it is none."""
+    name, lower = stem_of(source), str(source).lower()
+    attributes: dict[str, Any] = {"name": name, "metadata": {SOURCE: str(source)}}
+    if lower.endswith(LABELS):
+        grey = read_image(source)
+        if (grey != grey[..., :1]).any():
+            raise UnsupportedError(f"{source}: a picture in colours, not labels; rename it to see it as a photograph")
+        # napari's 0 is no segment; 65535, outside a mask, becomes 0
+        return [(grey[..., 0].astype(np.uint16) + np.uint16(1), attributes, "labels")]
+    if lower.endswith(".npz"):
+        return [(data, {"name": f"{name} {part}"}, "image") for part, data in _parts(Path(source)).items()]
+    if lower.endswith(choices.VIDEO_SUFFIXES) or lower == "sample:surveillance":
+        from visionnmf.apps.background.sources import file_of
+
+        from .frames import VideoFrames
+
+        return [(VideoFrames(file_of(source)), {**attributes, "rgb": True}, "image")]
+    return [(read_image(source), {**attributes, "rgb": True}, "image")]
+
+
+def _parts(path: Path) -> dict[str, NDArray[Any]]:
+    """Return what there is to see of a model by name: pictures, or the components as rows of a matrix."""
+    kind = kind_of(path)
+    if kind in ("background", "online-background"):
+        from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
+
+        model: Any = BackgroundModel if kind == "background" else OnlineBackgroundModel
+        return {"background": model.load(path).background_}
+    if kind == "faces":
+        from visionnmf.apps.faces import load
+
+        faces = load(path)
+        return {"components": faces.recognizer.components_.reshape(-1, *faces.image_shape)}
+    if kind == "model":
+        from visionnmf import load_model
+
+        components = getattr(load_model(path), "components_", None)
+        if isinstance(components, np.ndarray):
+            return {"components": components}
+    what = f"a model of the kind {kind!r} has no pictures to show" if kind else "not a model of visionnmf"
+    raise UnsupportedError(f"{path}: {what}; give one of background, faces, NMF or its relatives")
+
+
+def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
+    """Write labels, or scribbles for ``--markers``, as ``segment`` does, from 0 on in 16 bits; return the file."""
+    labels = np.asarray(data)
+    if labels.ndim != 2 or labels.min() < 0 or labels.max() > 65535:
+        raise ParameterError(
+            f"labels must be a picture of whole numbers from 0 to 65535; got shape {labels.shape}, from "
+            f"{labels.min()} to {labels.max()}"
+        )
+    write_image(path, (labels.astype(np.int64) - 1).astype(np.uint16), force=True)  # 0 becomes 65535
+    return [path]
+
+
+def source_of(layer: Any) -> str | None:
+    """Return the file from which a layer of napari is, or None."""
+    return layer.metadata.get(SOURCE) or layer.source.path
+
+
+def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
+    """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
+
+    With `rgb` it is a picture (height, width, 3), whose pixels are the rows. Raises ParameterError for other arrays.
+    """
+    shape = tuple(stack.shape)
+    if len(shape) != 3 or (rgb and samples != "pixels"):
+        raise ParameterError(
+            f"image stack must have the shape (n, height, width), or be a picture in colours and its pixels the "
+            f"samples; got the shape {shape}; choose another layer"
+        )
+    if np.prod(shape) > MOST:
+        raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
+    X = np.asarray(stack, np.float32)
+    if rgb:
+        return X.reshape(-1, 3), shape[:2]
+    return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]

@@ -1,0 +1,150 @@
+"""What the widgets share: controls made from settings, work in a thread, results as layers, and how to repeat them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from magicgui.widgets import ComboBox, Container, Label, PushButton, TextEdit, create_widget
+from napari.qt.threading import create_worker
+from napari.utils.notifications import show_error
+from qtpy.compat import isalive
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication
+
+from visionnmf.apps.settings import options_of
+from visionnmf.exceptions import VisionNMFError
+
+
+def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
+    """Return the control of a field of a record, which says its type, range, choices and help.
+
+    `value` is the first one where the default is None; `options` are those of magicgui that a field does not say.
+    """
+    field = next(field for field in options_of(record) if field.name == name)
+    option, kind = field.option, options.pop("annotation", field.type)
+    given: dict[str, Any] = {"tooltip": option.help}
+    if option.choices:
+        given["choices"] = list(option.choices)
+    elif kind in (int, float):
+        low, high = option.low or 0, 1_000_000 if option.high is None else option.high
+        given |= {"min": kind(low + options["step"] if option.above else low), "max": kind(high)}
+    label = field.flag.removeprefix("--").replace("-", " ")
+    first = field.default if value is None else value
+    return create_widget(first, annotation=kind, name=name, label=label, options=given | options)
+
+
+class Panel(Container):
+    """A widget of napari. It works on one thing at a time; of what is asked meanwhile the last is done."""
+
+    def __init__(self, viewer: Any, controls: Sequence[Any]) -> None:
+        """Show `controls`, then what is going on, then how to repeat it."""
+        self.viewer = viewer
+        self.state = Label(label="", value="")
+        self.command = TextEdit(label="command", tooltip="The command line that repeats this.")
+        self.python = TextEdit(label="Python", tooltip="The Python call that repeats this.")
+        shown: list[Any] = []
+        for text in (self.command, self.python):
+            text.read_only = True
+            text.min_height, text.max_height = 60, 120
+            button = PushButton(text=f"Copy {text.label}")
+            button.changed.connect(lambda *_, text=text: QApplication.clipboard().setText(text.value))
+            shown += [text, button]
+        self._worker: Any = None
+        self._waiting: tuple[Any, ...] = ()
+        self._error = ""
+        super().__init__(widgets=[*controls, self.state, *shown])
+
+    @staticmethod
+    def choice(
+        viewer: Any, kind: type[Any], label: str, *, optional: bool = False, but: Sequence[str] = ()
+    ) -> ComboBox:
+        """Return a control that chooses a layer of a kind; those that are called as in `but` are left out."""
+
+        def there(_: Any) -> list[Any]:
+            """Return the layers that there are at present."""
+            return [layer for layer in viewer.layers if isinstance(layer, kind) and layer.name not in but]
+
+        return ComboBox(label=label, choices=there, nullable=optional)
+
+    @staticmethod
+    def follow(choice: ComboBox, events: Sequence[str], action: Callable[..., None]) -> None:
+        """Call `action` when another layer is chosen, and at events of the chosen one."""
+        listened: list[Any] = []
+
+        def listen(layer: Any) -> None:
+            """Leave the old layer for the new one."""
+            for emitter in listened:
+                emitter.disconnect(action)
+            listened[:] = [] if layer is None else [getattr(layer.events, event) for event in events]
+            for emitter in listened:
+                emitter.connect(action)
+            action()
+
+        choice.changed.connect(listen)
+
+    def choose(self, choice: ComboBox, layer: Any, mode: str) -> None:
+        """Choose a new layer to draw on, and take the tool."""
+        layer.mode = mode
+        choice.reset_choices()
+        choice.value = self.viewer.layers[layer.name]
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is worked on, or waits."""
+        return self._worker is not None or bool(self._waiting)
+
+    def work(self, doing: str, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Call a function in a thread, and `done` with what it returns, or with each thing that a generator yields."""
+        self._waiting = doing, function, done
+        if self._worker is None:
+            QTimer.singleShot(0, self._go_on)  # not now, because napari may be closing, which takes away the layers
+        elif hasattr(self._worker, "yielded"):  # a generator ends at its next step
+            self._worker.quit()
+
+    def _go_on(self) -> None:
+        """Begin what waits."""
+        if self._worker is not None or not self._waiting or not self._is_open():
+            return
+        (doing, function, done), self._waiting = self._waiting, ()
+        self.state.value, self._error = doing, ""
+        self._worker = worker = create_worker(function, _start_thread=False, _ignore_errors=True)
+        result = worker.yielded if inspect.isgeneratorfunction(function) else worker.returned
+        result.connect(lambda value: done(value) if self._is_open() else None)
+        worker.errored.connect(self.say)
+        worker.finished.connect(self._end)
+        worker.start()
+
+    def _end(self) -> None:
+        """Go on after a work has ended."""
+        self._worker = None
+        if self._is_open():
+            self.state.value = self._error
+            self._go_on()
+
+    def _is_open(self) -> bool:
+        """Return whether napari's window is there."""
+        return isalive(self.native) and self.native.window().isVisible()
+
+    def say(self, problem: str | Exception) -> None:
+        """Show what is missing or wrong, and keep it in sight when napari's notification goes away."""
+        ours = isinstance(problem, str | VisionNMFError)
+        self.state.value = self._error = str(problem) if ours else f"{type(problem).__name__}: {problem}"
+        show_error(self._error)
+
+    def put(self, kind: str, name: str, data: Any, **attributes: Any) -> Any:
+        """Show data in the layer of this name, which is made where there is none of as many axes; return the layer."""
+        layers = self.viewer.layers
+        if name in layers and layers[name].ndim == data.ndim:
+            layers[name].data = data
+            for attribute in attributes.keys() & {"scale", "translate"}:
+                setattr(layers[name], attribute, attributes[attribute])
+            return layers[name]
+        if name in layers:
+            del layers[name]
+        chosen = list(layers.selection)
+        layer = getattr(self.viewer, f"add_{kind}")(data, name=name, **attributes)
+        if chosen:  # a new layer would take the brush away from that which is drawn on
+            layers.selection = chosen
+        return layer

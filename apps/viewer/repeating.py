@@ -1,0 +1,45 @@
+"""The command and the Python call that repeat what a widget did, from the records of its settings."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from visionnmf.apps.settings import options_of
+
+
+def changed(record: Any) -> dict[str, Any]:
+    """Return the fields of a record that are not the default."""
+    fields = ((field, getattr(record, field.name)) for field in options_of(type(record)))
+    return {field.name: value for field, value in fields if value != field.default}
+
+
+def command(name: str, source: str, **records: Any) -> str:
+    """Return the command line of an application on a source."""
+    words = ["visionnmf", name, source]
+    for record in records.values():
+        given = changed(record)
+        for field in options_of(type(record)):
+            value = given.get(field.name)
+            if value is True:
+                words.append(field.flag)
+            elif value is not None and value is not False:
+                for each in value if isinstance(value, tuple) else (value,):
+                    words += [field.flag, str(each)]
+    return shlex.join(words)
+
+
+def call(module: str, function: str, source: str, **records: Any) -> str:
+    """Return the Python call of an application on a source, with its imports."""
+    used = {name: record for name, record in records.items() if changed(record)}
+    kinds = sorted({type(record).__name__ for record in used.values()})
+    arguments = [repr(source)]
+    for name, record in used.items():
+        given = ", ".join(f"{field}={_literal(value)}" for field, value in changed(record).items())
+        arguments.append(f"{name}={type(record).__name__}({given})")
+    return f"from {module} import {', '.join([*kinds, function])}\n\n{function}({', '.join(arguments)})"
+
+
+def _literal(value: Any) -> str:
+    """Return a value as Python writes it; a path as text, which the records take."""
+    return repr(value if isinstance(value, bool | int | float | str | tuple) else str(value))

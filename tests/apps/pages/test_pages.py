@@ -1,0 +1,141 @@
+"""When the page of a run is written, what it says, and how large it may become."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf.apps.pages import open_page
+from visionnmf.apps.pages.page import MOST_SENTENCES, Page, cell
+from visionnmf.apps.report import Report
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
+from visionnmf.io import write_image
+
+
+@pytest.fixture
+def photo(tmp_path):
+    pixels = np.full((40, 60, 3), 30, np.uint8)
+    pixels[:, 30:] = 220
+    write_image(tmp_path / "photo.png", pixels)
+    return tmp_path / "photo.png"
+
+
+@pytest.fixture
+def page(tmp_path):
+    return open_page(tmp_path / "page.html", ["visionnmf made"], {}, force=False)
+
+
+def text_of(page):
+    page.write(1.0)
+    return page.file.read_text("utf-8")
+
+
+def test_a_page_says_what_failed_how_it_was_made_and_what_was_found(photo, tmp_path):
+    words = ("segment", photo, tmp_path / "none.png", "--segments", "2", "--out", tmp_path / "out")
+    run = run_command(*words, "--report", tmp_path / "new" / "page.html")
+    assert run.exit_code == 1 and f"wrote {tmp_path / 'new' / 'page.html'}" in run.stdout
+    text = (tmp_path / "new" / "page.html").read_text("utf-8")
+    assert f"{tmp_path / 'none.png'}: no such file" in text
+    assert "n_segments = 2" in text and "<code>visionnmf segment " in text and "visionnmf 0." in text
+    assert re.search(r"made from</dt><dd>photo [0-9a-f]{16}</dd>", text)  # as the results say
+    assert text.count('type="range"') == 1
+
+
+def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
+    file = tmp_path / "page.html"
+    words = ("segment", photo, "--out", tmp_path / "out", "--report", file)
+    assert run_command(*words).exit_code == 0
+    first = file.read_bytes()
+    again = run_command(*words)
+    assert again.exit_code == 2 and "exists already; give --force to replace it" in again.stderr
+    assert run_command(*words, "--skip-existing").exit_code == 0
+    assert file.read_bytes() == first  # nothing was new
+    assert run_command(*words, "--force").exit_code == 0
+    assert file.read_bytes() != first  # another time
+    other = run_command("segment", photo, "--out", tmp_path / "out", "--report", photo, "--force")
+    assert other.exit_code == 2 and "--report must be a file that ends in .html" in other.stderr
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_page_is_not_written_where_nothing_was_done(tmp_path):
+    run = run_command("segment", tmp_path / "none.png", "--out", tmp_path, "--report", tmp_path / "page.html")
+    assert run.exit_code == 2 and not (tmp_path / "page.html").exists()
+
+
+def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.pages.kinds.find_spec", lambda name: None)
+    run = run_command("segment", photo, "--out", tmp_path / "out", "--report", tmp_path / "page.html")
+    assert run.exit_code == 2 and "`sh setup.sh report` installs it" in run.stderr and run.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_command_without_a_page_loads_nothing_of_it(photo, tmp_path):
+    code = (
+        "import sys, visionnmf.apps.cli as cli\n"
+        f"sys.argv = ['visionnmf', 'segment', {str(photo)!r}, '-q', '--out', {str(tmp_path / 'out')!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "print([name for name in sys.modules if name.startswith(('jinja2', 'visionnmf.apps.pages'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_command_that_replaces_nothing_asks_for_another_name(tmp_path):
+    (tmp_path / "page.html").write_text("mine")
+    with pytest.raises(OutputExistsError, match="give another name"):
+        open_page(tmp_path / "page.html", ["visionnmf masquerade score"], {}, force=None)
+    with pytest.raises(ParameterError, match=r"ends in \.html"):
+        open_page(tmp_path / "page", ["visionnmf made"], {}, force=True)
+    with pytest.raises(MediaError):
+        open_page(tmp_path / "page.html" / "page.html", ["visionnmf made"], {}, force=True)
+
+
+def test_a_page_is_bounded_and_says_what_is_not_on_it(page, tmp_path, rng):
+    write_image(tmp_path / "noise.png", rng.integers(0, 256, (90, 90, 3)).astype(np.uint8))
+    page.room = room = 200_000
+    for number in range(Page.most_sections + 5):
+        skipped = [f"part {number}.{part}" for part in range(10)]
+        page.add(Report(lines=["found"], inputs=[f"{number}"], outputs=[str(tmp_path / "noise.png")], skipped=skipped))
+    text = text_of(page)
+    media = sum(map(len, re.findall(r'src="(data:[^"]*)"', text)))
+    assert room / 2 < media <= room
+    assert text.count('class="input"') == Page.most_sections and text.count("<tr>") == Page.most_sections + 5 + 1
+    assert "5 sections of inputs" in text and re.search(r"\d+ pictures and videos", text)
+    assert text.count("<li>part") == MOST_SENTENCES and f"{290 - MOST_SENTENCES} sentences" in text
+
+
+def test_texts_steer_nothing(page):
+    page.add(Report(lines=["a\x1b[2J", "\u202eb"], inputs=["rtsp://me:secret@gate/1"], notes=["<b>{{7*7}}</b>\r\n"]))
+    page.add(Report(state="failed", error="'\"><script>", inputs=["x"]))
+    text = text_of(page)
+    assert "secret" not in text and "\x1b" not in text and "\u202e" not in text and "\\x1b[2J" in text
+    assert "&lt;b&gt;{{7*7}}&lt;/b&gt;\\r\\n" in text and "&#39;&#34;&gt;&lt;script&gt;" in text
+
+
+def test_an_input_that_is_gone_costs_its_pictures_alone(page, tmp_path):
+    page.add(Report(lines=["found"], inputs=["a"], outputs=[str(tmp_path / "gone.png")]))
+    assert "not shown: " in text_of(page)
+
+
+def test_cells_say_what_they_are_sorted_by():
+    assert cell(0.123456)["text"] == "0.1235" and cell(0.123456)["sort"] == 0.123456
+    assert cell(None)["sort"] == cell(float("nan"))["sort"] == "" and cell(True)["sort"] == "True"
+    assert cell(0.5, deviation=0.25)["text"] == "0.5 ± 0.25"
+
+
+def test_sessions_that_are_not_printed_are_on_the_timeline(tmp_path):
+    page = open_page(tmp_path / "page.html", ["visionnmf masquerade score"], {}, force=None)
+    session = {"user": "ann", "start": None, "threshold": 2.0, "severity": None, "source": "log", "usual": []}
+    for index in range(5):
+        alarm = {"verdict": "alarm", "score": 5.0} if index == 3 else {"verdict": "own", "score": float(-index)}
+        page.add(Report(figures=session | alarm | {"index": index, "reasons": []}, lines=["ann"], inputs=["log"]))
+    text = text_of(page)
+    assert text.count("<circle") == 5 and text.count('href="#s1"') == 1 and text.count('class="input"') == 1
+    # the threshold is 2 below the top of 3 above it to 6 below it
+    heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', text)]
+    (line,) = re.findall(r'y1="([\d.]+)"', text)
+    assert min(heights) == heights[3] < float(line) < heights[0] < heights[1]

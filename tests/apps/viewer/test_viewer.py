@@ -1,0 +1,400 @@
+"""The widgets in the real viewer on a virtual screen: what is drawn gives what the functions and the commands give.
+
+`make test-napari` runs these tests where napari is installed; they need Xvfb.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from helpers import run_command
+
+from visionnmf import NMF, load_model
+from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.cli.view import TRIAL
+from visionnmf.apps.segmentation import segment
+from visionnmf.apps.viewer.layers import read
+from visionnmf.datasets import load_surveillance
+from visionnmf.io import VideoReader, read_image, write_image
+
+pytest.importorskip("napari", reason="napari is not installed; `make test-napari` runs these tests")
+if shutil.which("Xvfb") is None:
+    pytest.skip("no Xvfb, which these tests draw on", allow_module_level=True)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # napari and its libraries have some of their own
+]
+LONGEST = 300  # seconds that anything may take, on a busy machine
+
+
+@pytest.fixture(scope="module")
+def screen():
+    """A virtual screen, in place of one that a person looks at."""
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", "1", "-screen", "0", "1280x900x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    before = os.environ.get("DISPLAY")
+    os.environ["DISPLAY"] = f":{server.stdout.readline().decode().strip()}"
+    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True)
+    assert trial.returncode == 0, f"Qt cannot open a window; docs/view.md lists what Debian needs\n{trial.stderr}"
+    yield
+    if before is None:
+        del os.environ["DISPLAY"]
+    else:
+        os.environ["DISPLAY"] = before
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture
+def viewer(screen, tmp_path, monkeypatch):
+    """An empty viewer, in a folder of its own; what it notifies is in `viewer.said`."""
+    import napari
+    from napari.utils.notifications import notification_manager
+
+    monkeypatch.chdir(tmp_path)
+    shown = napari.Viewer()
+    said = []
+    notification_manager.notification_ready.connect(lambda notice: said.append(notice.message))
+    SAID[:] = [said]
+    yield shown
+    notification_manager.notification_ready.disconnect()
+    shown.close()
+
+
+SAID = [[]]
+
+
+def opened(viewer, source, widget):
+    """Open a file as `visionnmf view` does, and a widget."""
+    for data, attributes, kind in read(source):
+        getattr(viewer, f"add_{kind}")(data, **attributes)
+    return viewer.window.add_plugin_dock_widget("visionnmf", widget)[1]
+
+
+def wait(widget):
+    """Let Qt work until the widget has nothing left to do."""
+    from qtpy.QtWidgets import QApplication
+
+    end = time.monotonic() + LONGEST
+    QApplication.processEvents()
+    while widget.busy:
+        assert time.monotonic() < end
+        QApplication.processEvents()
+    QApplication.processEvents()
+
+
+def click(button):
+    """Press a button as the mouse does."""
+    button.native.click()
+
+
+def stroke(layer, label, row, columns):
+    """Draw a line with the brush, one stroke of the mouse."""
+    with layer.block_history():
+        for column in np.linspace(*columns, 30):
+            layer.paint((row, column), label)
+
+
+def labels_of(folder, name="photo_labels.png"):
+    """Read labels from a folder of results."""
+    return read_image(folder / name)[..., 0].astype(int)
+
+
+def repeated(widget, folder):
+    """Run the command and the Python call that a widget shows; return their folders."""
+    program, *words = shlex.split(widget.command.value)
+    assert program == "visionnmf"
+    run = run_command(*words, "--out", folder / "command")
+    assert run.exit_code == 0, run.output
+    (folder / "python").mkdir()
+    os.chdir(folder / "python")
+    exec(widget.python.value, {})
+    return folder / "command", folder / "python"
+
+
+@pytest.fixture
+def photo(tmp_path):
+    """A photograph of 481 x 321 pixels."""
+    write_image(tmp_path / "photo.png", cv2.resize(read_image("sample:coffee"), (481, 321)))
+    return tmp_path / "photo.png"
+
+
+def test_strokes_change_the_segments_as_the_function_and_the_command_do(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    tree = segment(read_image(photo))
+    np.testing.assert_array_equal(viewer.layers["segments"].data, tree.at(scale=widget.scale.value) + 1)
+    click(widget.draw)
+    drawn = widget.markers.value
+    seconds = []
+    for label, row, columns in ((1, 60, (40, 300)), (2, 200, (200, 300)), (1, 300, (20, 460)), (3, 190, (330, 420))):
+        before = time.process_time()
+        stroke(drawn, label, row, columns)
+        wait(widget)
+        seconds.append(time.process_time() - before)
+        shown = viewer.layers["segments"].data
+        np.testing.assert_array_equal(shown, tree.at(scale=widget.scale.value, markers=drawn.data) + 1)
+        assert (shown[drawn.data == label] == label).all()
+    print(f"a stroke on {shown.shape}: {min(seconds):.3f} to {max(seconds):.3f} s of the processor")
+    assert min(seconds) < 0.2
+    drawn.undo()
+    wait(widget)
+    np.testing.assert_array_equal(
+        viewer.layers["segments"].data, tree.at(scale=widget.scale.value, markers=drawn.data) + 1
+    )
+    click(widget.save)
+    assert {file.name for file in tmp_path.iterdir()} == {"photo.png", "photo_labels.png", "photo_scribbles.png"}
+    expected = viewer.layers["segments"].data.astype(int) - 1
+    np.testing.assert_array_equal(labels_of(tmp_path), expected)
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), expected)
+
+
+@pytest.mark.parametrize(
+    ("way", "number", "fewest"), [("n_segments", 5, 2), ("n_segments", 400, 300), ("markers", 0, 2), ("scale", 0.15, 9)]
+)
+def test_each_way_of_cutting_is_that_of_the_command(way, number, fewest, viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    for label, row in ((1, 60), (2, 280)):
+        stroke(widget.markers.value, label, row, (30, 400))
+    widget.way.value = way
+    if way == "scale":
+        widget.scale.value = number
+    elif number:
+        widget.number.value = number
+    wait(widget)
+    click(widget.save)
+    shown = viewer.layers["segments"].data.astype(int) - 1
+    assert len(np.unique(shown)) >= fewest
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), shown)
+
+
+def test_a_stroke_on_twelve_megapixels_takes_less_than_a_second(viewer, tmp_path):
+    write_image(tmp_path / "photo.png", cv2.resize(read_image("sample:coffee"), (4000, 3000)))
+    widget = opened(viewer, tmp_path / "photo.png", "Segment")
+    click(widget.start)
+    wait(widget)
+    click(widget.draw)
+    wait(widget)
+    seconds = []
+    for label, row in ((1, 600), (2, 1700), (3, 2500)):
+        before = time.process_time(), time.perf_counter()
+        stroke(widget.markers.value, label, row, (800, 3000))
+        wait(widget)
+        seconds.append((time.process_time() - before[0], time.perf_counter() - before[1]))
+    print("a stroke on 12 megapixels, seconds of the processor and of the clock:", np.round(seconds, 2).tolist())
+    assert min(seconds)[0] < 1
+
+
+def test_the_window_answers_while_the_tree_is_grown_and_further_clicks_wait(viewer, photo):
+    from qtpy.QtCore import QTimer
+
+    widget = opened(viewer, photo, "Segment")
+    ticks = []
+    timer = QTimer()
+    timer.timeout.connect(lambda: ticks.append(widget.busy))
+    timer.start(5)
+    for _ in range(3):
+        click(widget.start)
+    for scale in (0.1, 0.5, 0.3):
+        widget.scale.value = scale
+    wait(widget)
+    timer.stop()
+    assert sum(ticks) >= 3 and not SAID[0]
+    expected = segment(read_image(photo)).at(scale=0.3) + 1
+    np.testing.assert_array_equal(viewer.layers["segments"].data, expected)
+
+
+def test_what_cannot_be_segmented_is_said_in_a_sentence(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    viewer.add_labels(np.ones((5, 5), int), name="small")
+    widget.markers.value = viewer.layers["small"]
+    wait(widget)
+    assert "markers must have the image's shape" in SAID[0][-1] and "markers must" in widget.state.value
+    viewer.add_image(np.zeros((3, 20, 20)), name="stack")
+    widget.image.value = viewer.layers["stack"]
+    click(widget.start)
+    wait(widget)
+    assert "one picture" in SAID[0][-1]
+    widget.markers.value = None
+    widget.way.value = "markers"
+    wait(widget)
+    assert "Draw a scribble" in SAID[0][-1]
+
+
+def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    viewer.layers["photo"].data = 255 - viewer.layers["photo"].data
+    click(widget.start)
+    wait(widget)
+    assert widget.command.value == "" and "not what a file holds" in widget.python.value
+
+
+def test_files_of_others_are_kept(viewer, photo, tmp_path):
+    (tmp_path / "photo_labels.png").write_text("mine")
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    click(widget.save)
+    assert "exists already" in SAID[0][-1]
+    assert (tmp_path / "photo_labels.png").read_text() == "mine"
+
+
+def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
+    labels = rng.integers(0, 9, (20, 30)).astype(np.uint16)
+    write_image(tmp_path / "photo_labels.png", labels)
+    (layer,) = viewer.open(str(tmp_path / "photo_labels.png"), plugin="visionnmf")
+    np.testing.assert_array_equal(layer.data, labels + 1)
+    layer.save(str(tmp_path / "again.png"), plugin="visionnmf")
+    np.testing.assert_array_equal(labels_of(tmp_path, "again.png"), labels)
+    (clip,) = viewer.open(str(load_surveillance().path), plugin="visionnmf")
+    assert clip.data.shape == (300, 240, 320, 3)
+
+
+def test_foreground_and_regions_are_those_of_the_command(viewer, tmp_path):
+    widget = opened(viewer, load_surveillance().path, "Background")
+    start, end, *_ = widget.read
+    start.value, end.value = 2.0, 6.0
+    widget.threshold.value = 4.0
+    viewer.dims.set_current_step(0, 45)
+    click(widget.learn)
+    click(widget.learn)
+    wait(widget)
+    layer = viewer.layers["foreground"]
+    frames = np.stack(list(VideoReader(load_surveillance().path, start=2.0, end=6.0)))
+    masks = np.stack([part.mask for part in BackgroundModel(threshold=4.0).fit(frames).apply(frames)])
+    np.testing.assert_array_equal(layer.data > 0, masks > 0)
+    assert layer.translate[0] == 20 and layer.data.any() and (layer.data == 2).any()
+    for area in (0.002, 0.0):
+        widget.min_area.value = area
+        wait(widget)
+        for mask, labels in zip(masks, layer.data, strict=True):
+            sizes = cv2.connectedComponentsWithStats(mask, connectivity=8)[2][1:, cv2.CC_STAT_AREA]
+            assert np.count_nonzero(labels == 1) == sizes[sizes >= area * mask.size].sum()
+    click(widget.draw["ignore"])
+    widget.regions["ignore"].value.add(np.array([[100, 10], [100, 200], [230, 200], [230, 10]]), shape_type="ellipse")
+    click(widget.draw["roi"])
+    widget.regions["roi"].value.add(np.array([[20, 0], [239, 0], [200, 300]]), shape_type="polygon")
+    wait(widget)
+    assert np.count_nonzero(layer.data) < np.count_nonzero(masks)
+    for folder in repeated(widget, tmp_path):
+        pictures = sorted((folder / "surveillance_masks").glob("*.png"))
+        assert len(pictures) == 40
+        for picture, labels in zip(pictures, layer.data, strict=True):
+            np.testing.assert_array_equal(read_image(picture)[..., 0] > 0, labels > 0)
+
+
+def test_a_smaller_scale_is_shown_in_place(viewer):
+    widget = opened(viewer, load_surveillance().path, "Background")
+    for control, value in zip(widget.read, (1.0, 3.0, 0.5, 2), strict=True):
+        control.value = value
+    click(widget.learn)
+    wait(widget)
+    layer = viewer.layers["foreground"]
+    assert layer.data.shape == (10, 120, 160)
+    assert layer.scale.tolist() == [2, 2, 2] and layer.translate[0] == 10
+    assert layer.extent.world[1].max() <= 321
+
+
+def test_what_is_not_a_video_is_said_in_a_sentence(viewer, photo):
+    widget = opened(viewer, photo, "Background")
+    click(widget.learn)
+    wait(widget)
+    assert "photo.png" in SAID[0][-1] and "\n" not in SAID[0][-1]
+    viewer.add_image(np.zeros((3, 20, 20)), name="stack")
+    widget.video.value = viewer.layers["stack"]
+    click(widget.learn)
+    assert "Open a video first" in SAID[0][-1]
+
+
+@pytest.mark.parametrize("samples", ["pixels", "pictures"])
+def test_components_are_those_of_the_estimator_and_the_command(samples, viewer, rng, tmp_path):
+    maps, spectra = rng.random((2, 12, 15)), rng.random((8, 2))
+    np.save(tmp_path / "cube.npy", np.tensordot(spectra, maps, 1).astype(np.float32))
+    viewer.open(str(tmp_path / "cube.npy"), plugin="napari")
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Components")[1]
+    widget.controls[0].value, widget.controls[1].value = samples, 2
+    click(widget.start)
+    click(widget.start)
+    wait(widget)
+    assert not SAID[0]
+    X = np.load(tmp_path / "cube.npy").reshape(8, -1)
+    model = NMF(2, random_state=0)
+    codes = model.fit_transform(X.T if samples == "pixels" else X)
+    shown = {name: viewer.layers[name].data for name in ("codes", "components")}
+    pictures = codes.T if samples == "pixels" else model.components_
+    np.testing.assert_array_equal(shown["codes" if samples == "pixels" else "components"], pictures.reshape(2, 12, 15))
+    names = {}
+    exec(widget.python.value, names)
+    np.testing.assert_array_equal(names["components"], model.components_)
+    python, *words = shlex.split(widget.command.value)
+    assert python == "python"
+    subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
+    np.testing.assert_array_equal(load_model(tmp_path / "cube_components.npz").components_, model.components_)
+
+
+def test_the_colours_of_a_photograph_are_factorised_and_wrong_stacks_are_refused(viewer, photo, tmp_path):
+    write_image(tmp_path / "small.png", cv2.resize(read_image(photo), (48, 32), interpolation=cv2.INTER_AREA))
+    widget = opened(viewer, tmp_path / "small.png", "Components")
+    widget.controls[1].value = 2
+    click(widget.start)
+    wait(widget)
+    assert viewer.layers["codes"].data.shape == (2, 32, 48) and viewer.layers["components"].data.shape == (2, 3)
+    names = {}
+    exec(widget.python.value, names)
+    np.testing.assert_array_equal(names["components"], viewer.layers["components"].data)
+    widget.controls[0].value = "pictures"
+    click(widget.start)
+    wait(widget)
+    assert "image stack must have the shape" in SAID[0][-1]
+
+
+def test_view_opens_all_kinds_of_files(screen, photo, tmp_path, monkeypatch):
+    import napari
+
+    shown, docked = [], []
+
+    def look():
+        shown.extend((layer.name, type(layer).__name__) for layer in napari.current_viewer().layers)
+        docked[:] = sorted(napari.current_viewer().window.dock_widgets)
+        napari.current_viewer().close()
+
+    monkeypatch.setattr(napari, "run", look)
+    write_image(tmp_path / "photo_labels.png", np.zeros((321, 481), np.uint16))
+    clip = load_surveillance()
+    BackgroundModel().fit(VideoReader(clip.path, end=2.0)).save(tmp_path / "model.npz")
+    (tmp_path / "bad.png").write_bytes(b"bad")
+    run = run_command("view", photo, tmp_path / "photo_labels.png", clip.path, tmp_path / "model.npz")
+    assert run.exit_code == 0, run.output
+    names = ["photo", "photo_labels", "surveillance", "model background"]
+    assert shown == list(zip(names, ["Image", "Labels", "Image", "Image"], strict=True))
+    assert docked == ["Background (visionnmf)", "Segment (visionnmf)"]
+    shown.clear()
+    run = run_command("view", tmp_path / "bad.png", photo)
+    assert run.exit_code == 1 and "bad.png" in run.stderr and len(shown) == 1
+    shown.clear()
+    assert run_command("view", tmp_path / "bad.png").exit_code == 2 and not shown
+
+
+def test_view_without_a_screen_ends_with_a_line(photo):
+    environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    command = [Path(sys.executable).with_name("visionnmf"), "view", photo]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and "no window can be opened (qt." in done.stderr
