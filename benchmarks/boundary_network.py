@@ -208,6 +208,9 @@ def drawn_picture(rng: np.random.Generator) -> Example:
             )
     rows, columns = np.indices(labels.shape, np.float32) / np.float32(width)
     colours, slopes = rng.uniform(0, 256, (n_shapes + 1, 3)), np.zeros((2, n_shapes + 1, 3))
+    kinds = rng.random(n_shapes + 1)
+    colours[kinds < 0.3] = colours[kinds < 0.3, :1]  # grey
+    colours[kinds < 0.2] = 255 * (colours[kinds < 0.2] > 128)  # black or white
     even = rng.random(n_shapes + 1) < 0.6
     slopes[:, ~even] = rng.normal(0, 60, (2, np.count_nonzero(~even), 3))
     picture = colours[labels] + slopes[0][labels] * rows[..., None] + slopes[1][labels] * columns[..., None]

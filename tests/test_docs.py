@@ -114,7 +114,7 @@ def test_each_application_says_whether_nmf_is_inside_and_what_was_learnt():
 
 
 def test_what_was_learnt_for_segments_and_its_terms_are_named():
-    terms = "200 photographs of BSDS500, which is for non-commercial research and education"
+    terms = "300 photographs of BSDS500, which is for non-commercial research and education"
     for text in ((ROOT / "docs" / "howto.md").read_text(), dict(all_commands())["segment"].help):
         assert terms in " ".join(text.split())
 

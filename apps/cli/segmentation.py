@@ -41,7 +41,7 @@ def command(
     --method nmf groups the regions of the tree by symmetric NMF, which also says how far each pixel belongs to each
     segment. --method paper writes NAME_paper.png, three methods on a thumbnail side by side, and the labels of each.
 
-    How strong a border is was learnt beforehand, from 200 photographs of BSDS500, which is for non-commercial research
+    How strong a border is was learnt beforehand, from 300 photographs of BSDS500, which is for non-commercial research
     and education. --method paper uses nothing that was learnt.
 
     \b

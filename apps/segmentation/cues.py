@@ -10,8 +10,8 @@ cue, and the root of the larger eigenvalue is the largest strength that a border
 cue         channels                               widths of the blur, in pixels
 ==========  =====================================  ============================================
 ``lab``     L / 25, a / 15, b / 15                 1, 2
-``L``       10 bins of lightness                   2, 4, 8, 16
-``ab``      8 bins of a, 8 of b                    2, 4, 8, 16
+``L``       10 bins of lightness                   2
+``ab``      8 bins of a, 8 of b                    2
 ==========  =====================================  ============================================
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -31,13 +31,9 @@ from .network import find_boundaries
 
 Floats = NDArray[np.float32]
 
-# The weights of the cues in the energy whose watershed gives the first regions.
-ENERGY = {"lab 1": 0.5, "lab 2": 1.0, "L 2": 0.5, "ab 2": 0.5, "L 4": 0.4, "ab 4": 0.4}
-BOUNDARY = np.float32(2)
-
-
-# How many times smaller the picture is made before each width of blur, because wide blurs are then faster.
-REDUCTIONS = {1: 1, 2: 1, 4: 2, 8: 2, 16: 4}
+# The weights of the cues, and of the network's boundary, in the energy whose watershed gives the first regions.
+ENERGY, BOUNDARY = (0.5, 1.0, 0.5, 0.5), np.float32(2)
+LEAST = np.float32(0.05)  # what the network finds up to this, as in flat pictures, does not count
 
 
 class Bins(NamedTuple):
@@ -53,15 +49,15 @@ L_BINS = Bins(10, 0.0, 100.0)
 A_BINS = Bins(8, -40.0, 50.0)
 B_BINS = Bins(8, -45.0, 60.0)
 
-# Added to a share before its root is taken, so that noise in nearly empty bins counts little. None: no root is taken.
-SMALLEST_SHARE = {"lab": None, "L": 0.05, "ab": 0.05}
+# Added to a share before its root is taken, so that noise in nearly empty bins counts little.
+SMALLEST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
 class Cues:
     """The cues of a picture.
 
-    `lab` (height, width, 3) is CIELAB (D65); `tensors` (10, 3, height, width) are xx, yy and xy of each cue; `energy`
+    `lab` (height, width, 3) is CIELAB (D65); `tensors` (4, 3, height, width) are xx, yy and xy of each cue; `energy`
     (height, width) is the largest strength that a border at a pixel can have, over the fine cues and the network's
     boundary; `boundary` and `vectors` are what :func:`.network.find_boundaries` returns. All are float32.
     """
@@ -91,45 +87,26 @@ def find_cues(image: Floats, network: dict[str, Floats]) -> Cues:
     boundary, vectors = find_boundaries(image, network)
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
-    # the planes of each kind of cue: CIELAB divided by scales of usual differences, shares of bins
-    channels: dict[str, Iterable[Floats]] = {
-        "lab": (L / np.float32(25), a / np.float32(15), b / np.float32(15)),
-        "L": soft_bins(L, L_BINS),
-        "ab": chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS)),
-    }
-    tensors = np.empty((len(CUES), 3, *lab.shape[:2]), np.float32)
-    for name, planes in channels.items():
-        _write_tensors(name, planes, tensors)
-    energy = BOUNDARY * boundary
-    for cue, weight in ENERGY.items():
-        xx, yy, xy = tensors[CUES.index(cue)]
+    # in the order of CUES: the widths of the blur, what is added to shares, and the planes: CIELAB divided by scales of
+    # usual differences, and shares of bins
+    kinds: tuple[tuple[tuple[int, ...], float | None, Iterable[Floats]], ...] = (
+        ((1, 2), None, (L / np.float32(25), a / np.float32(15), b / np.float32(15))),
+        ((2,), SMALLEST_SHARE, soft_bins(L, L_BINS)),
+        ((2,), SMALLEST_SHARE, chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS))),
+    )
+    tensors = np.zeros((len(CUES), 3, *lab.shape[:2]), np.float32)
+    rest = list(tensors)
+    for blurs, smallest, planes in kinds:
+        own, rest = rest[: len(blurs)], rest[len(blurs) :]
+        for plane in planes:  # one at a time, so they need not be in memory together
+            for total, blur in zip(own, blurs, strict=True):
+                _add_gradients(total, plane, blur, smallest)
+    energy = BOUNDARY * np.maximum(boundary - LEAST, 0)
+    for (xx, yy, xy), weight in zip(tensors, ENERGY, strict=True):
         half = (xx - yy) / 2
         # the root of the larger eigenvalue
         energy += np.float32(weight) * np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))
     return Cues(lab, tensors, energy, boundary, vectors)
-
-
-def _write_tensors(name: str, planes: Iterable[Floats], tensors: Floats) -> None:
-    """Write the gradient tensors of all cues of one kind of channels to `tensors` (n_cues, 3, height, width)."""
-    # planes are read one at a time, so they need not be in memory together
-    height, width = tensors.shape[2:]
-    sizes = {times: (max(1, -(-width // times)), max(1, -(-height // times))) for times in (1, 2, 4)}
-    # the place of each cue in CUES, and the width of its blur
-    cues = [(place, int(cue.split()[1])) for place, cue in enumerate(CUES) if cue.split()[0] == name]
-    totals = [np.zeros((3, *sizes[REDUCTIONS[blur]][::-1]), np.float32) for _, blur in cues]
-    is_reduced = any(REDUCTIONS[blur] > 1 for _, blur in cues)  # colours only have narrow blurs
-    for plane in planes:
-        reduced: dict[int, Any] = {1: plane}
-        if is_reduced:
-            reduced[2] = cv2.resize(plane, sizes[2], interpolation=cv2.INTER_AREA)
-            reduced[4] = cv2.resize(reduced[2], sizes[4], interpolation=cv2.INTER_AREA)
-        for (_, blur), total in zip(cues, totals, strict=True):
-            _add_gradients(total, reduced[REDUCTIONS[blur]], blur / REDUCTIONS[blur], SMALLEST_SHARE[name])
-    for (place, blur), total in zip(cues, totals, strict=True):
-        for k, product in enumerate(total):
-            if REDUCTIONS[blur] > 1:
-                product = cv2.resize(product, (width, height), interpolation=cv2.INTER_LINEAR)
-            tensors[place, k] = product
 
 
 def _add_gradients(total: Floats, plane: Floats, sigma: float, smallest: float | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from visionnmf._jit import kernel
 
-CUES = ("lab 1", "lab 2", "L 2", "ab 2", "L 4", "ab 4", "L 8", "ab 8", "L 16", "ab 16")
+CUES = ("lab 1", "lab 2", "L 2", "ab 2")
 """The cues of a border: what changes across it, and the width of the blur in pixels; see :mod:`.cues`."""
 
 # Columns of a region's sums: pixels, sides on the frame, energy, CIELAB, its squares, then the histograms of L, of a

@@ -50,7 +50,7 @@ class Partition:
 
     `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
     outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
-    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 3 + 10) are
+    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 3 + 4) are
     sums over the pixel sides of each border: their number, the energy, the boundary, and the strength of each cue.
     """
 
