@@ -33,7 +33,7 @@ from visionnmf.features import reduce_image
 
 TREES, LEAVES, RATE, SMALLEST_LEAF = 150, 31, 0.08, 60  # 60 trees of 8 leaves lose 0.007
 ROUNDS = 2
-RECORDED = 20_000
+RECORDED, EVERY = 20_000, 2  # borders of a photograph; of those met in merging, every second one is learnt from
 SCALES = np.linspace(0.02, 0.7, 69)
 
 
@@ -74,7 +74,8 @@ def examples(photographs: list[Photograph], learnt: BorderModel, first: bool) ->
         targets.append(apart / len(tables))
         weight = np.exp(merged.features[:, smaller] / 2)
         weights.append(weight / weight.sum())
-    return np.concatenate(features), np.concatenate(targets), np.concatenate(weights)
+    kept = slice(None, None, 1 if first else EVERY)
+    return tuple(np.concatenate(part)[kept] for part in (features, targets, weights))
 
 
 def fit_trees(features: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[BorderTrees, float]:

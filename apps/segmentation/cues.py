@@ -6,13 +6,8 @@ the gradient is that of ``2 sqrt(share)``, so that ``n^T J n`` is, to first orde
 histograms on the two sides of a border with normal n. ``sqrt(n^T J n)`` is then the strength of the border for this
 cue, and the root of the larger eigenvalue is the largest strength that a border there can have.
 
-==========  =====================================  ============================================
-cue         channels                               widths of the blur, in pixels
-==========  =====================================  ============================================
-``lab``     L / 25, a / 15, b / 15                 1, 2
-``L``       10 bins of lightness                   2
-``ab``      8 bins of a, 8 of b                    2
-==========  =====================================  ============================================
+The cues are CIELAB, as L / 25, a / 15 and b / 15, after blurs of 1 and 2 pixels (``lab``), 10 bins of lightness (``L``)
+and 8 bins each of a and b (``ab``), after a blur of 2 pixels.
 """
 
 from __future__ import annotations
@@ -24,12 +19,9 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from .kernels import CUES
-from .network import find_boundaries
-
-Floats = NDArray[np.float32]
+from .network import Floats, find_boundaries
 
 # The weights of the cues, and of the network's boundary, in the energy whose watershed gives the first regions.
 ENERGY, BOUNDARY = (0.5, 1.0, 0.5, 0.5), np.float32(2)
@@ -87,20 +79,18 @@ def find_cues(image: Floats, network: dict[str, Floats]) -> Cues:
     boundary, vectors = find_boundaries(image, network)
     lab = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float32)
     L, a, b = (np.ascontiguousarray(lab[..., k]) for k in range(3))
-    # in the order of CUES: the widths of the blur, what is added to shares, and the planes: CIELAB divided by scales of
-    # usual differences, and shares of bins
-    kinds: tuple[tuple[tuple[int, ...], float | None, Iterable[Floats]], ...] = (
-        ((1, 2), None, (L / np.float32(25), a / np.float32(15), b / np.float32(15))),
-        ((2,), SMALLEST_SHARE, soft_bins(L, L_BINS)),
-        ((2,), SMALLEST_SHARE, chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS))),
+    # the place of the first cue, the widths of the blur, and the planes: CIELAB divided by scales of usual differences,
+    # and shares of bins
+    kinds: tuple[tuple[int, tuple[int, ...], Iterable[Floats]], ...] = (
+        (0, (1, 2), (L / np.float32(25), a / np.float32(15), b / np.float32(15))),
+        (2, (2,), soft_bins(L, L_BINS)),
+        (3, (2,), chain(soft_bins(a, A_BINS), soft_bins(b, B_BINS))),
     )
     tensors = np.zeros((len(CUES), 3, *lab.shape[:2]), np.float32)
-    rest = list(tensors)
-    for blurs, smallest, planes in kinds:
-        own, rest = rest[: len(blurs)], rest[len(blurs) :]
+    for first, blurs, planes in kinds:
         for plane in planes:  # one at a time, so they need not be in memory together
-            for total, blur in zip(own, blurs, strict=True):
-                _add_gradients(total, plane, blur, smallest)
+            for place, blur in enumerate(blurs, first):
+                _add_gradients(tensors[place], plane, blur, SMALLEST_SHARE if first else None)
     energy = BOUNDARY * np.maximum(boundary - LEAST, 0)
     for (xx, yy, xy), weight in zip(tensors, ENERGY, strict=True):
         half = (xx - yy) / 2

@@ -1,9 +1,8 @@
-"""Preparing what is segmented: pictures of any number type, bands and masks; removing dead pixels, blocks and noise."""
+"""Preparing what is segmented: pictures of any number type, bands and masks; removing dead pixels and noise."""
 
 from __future__ import annotations
 
 import warnings
-from itertools import product
 from typing import Any, NamedTuple
 
 import cv2
@@ -16,8 +15,6 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 from visionnmf.features.images import full_range
 
-from .overlays import to_eight_bits
-
 SAMPLE = 2**16  # pixels from which principal components are computed
 TAILS = 0.5  # per cent of the pixels that become black, and as many white
 
@@ -26,13 +23,6 @@ EXTREME = 0.02  # a value so near to an end of the range, as a share of the rang
 UNLIKE = 0.15  # and must differ so much from the median of the 25 pixels around
 LEAST_SHARE = 0.03  # of all values; of 200 photographs one has more
 
-# Strong compression by JPEG, and Gaussian noise.
-QUALITIES = range(3, 31)  # blocks cost 0.013 of covering at a quality of 20, and 0.070 at 10
-UNCHANGED = 0.5  # compressing again at the same quality changes at most this share of what the next quality changes
-BLOCKY = 1.15  # steps at the borders of blocks, over those within; photographs as they are have at most 1.13
-BLOCK_SHIFTS = (0, 4)  # pixels, downwards and to the right; twice as many bring nothing
-SEARCHED = 512  # pixels of a side; a multiple of the 16 pixels that share a value of colour
-JPEG_SIDE = 65_000  # pixels; JPEG has at most 65,535, of which a shift takes some
 # The standard deviation of noise in lightness. 95 of 100 photographs are below, and at 5 levels a blur brings nothing.
 NOISE = 7 / 255
 NOISE_BLUR = 0.7  # pixels
@@ -176,58 +166,6 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
     return clean if n_bad >= LEAST_SHARE * pixels.size else pixels
 
 
-def remove_blocks(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Smooth the blocks of a picture that was compressed by JPEG at a quality of at most 30.
-
-    Returns the picture itself, or in 8 bits the mean of the picture compressed again at this quality, over shifts of
-    the blocks (Nosratinia 2001). The picture must be as it was decoded.
-    """
-    quality = _jpeg_quality(pixels)
-    if quality is None:
-        return pixels
-    height, width = pixels.shape[:2]
-    border = max(BLOCK_SHIFTS)
-    framed = cv2.copyMakeBorder(to_eight_bits(pixels)[..., ::-1], border, 0, border, 0, cv2.BORDER_REFLECT)  # BGR
-    total = np.zeros((height, width, 3), np.float32)
-    # A frame above and on the left moves JPEG's blocks against those of the picture, so their borders average out.
-    for down, right in product(BLOCK_SHIFTS, repeat=2):
-        shifted = _compressed(np.ascontiguousarray(framed[border - down :, border - right :]), quality)
-        total += shifted[down:, right:]
-    return np.ascontiguousarray(np.rint(total / len(BLOCK_SHIFTS) ** 2).astype(np.uint8)[..., ::-1])
-
-
-def _jpeg_quality(pixels: NDArray[Any]) -> int | None:
-    """Return the quality among `QUALITIES` at which a picture was compressed; None if it is not found."""
-    # Decoded pictures hardly change if they are compressed again at the same quality, because their coefficients are
-    # multiples of the same steps. The blocks themselves are looked for first, which takes less time.
-    # A part in the middle is enough. It begins and ends at multiples of 16 pixels, so it consists of whole blocks.
-    height, width = (min(side, SEARCHED) // 16 * 16 for side in pixels.shape[:2])
-    if not height or not width or max(pixels.shape) > JPEG_SIDE:
-        return None
-    top, left = ((side - part) // 2 // 16 * 16 for side, part in zip(pixels.shape, (height, width), strict=False))
-    colours = to_eight_bits(pixels[top : top + height, left : left + width])
-    grey = np.asarray(cv2.cvtColor(np.ascontiguousarray(colours), cv2.COLOR_RGB2GRAY), np.uint8)
-    if min(_blockiness(grey), _blockiness(grey.T)) < BLOCKY:  # blocks show both between columns and between rows
-        return None
-    changes = np.array([cv2.norm(_compressed(grey, quality), grey, cv2.NORM_L1) for quality in QUALITIES])
-    best = int(changes.argmin())
-    nearest = changes[[place for place in (best - 1, best + 1) if 0 <= place < len(changes)]].min()
-    return QUALITIES[best] if changes[best] < UNCHANGED * nearest else None
-
-
-def _blockiness(grey: NDArray[np.uint8]) -> float:
-    """Return how large the steps between columns of neighbouring blocks are, over those between other columns."""
-    steps = np.abs(np.diff(grey.astype(np.float32), axis=1)).mean(axis=0)
-    borders = steps[7::8].mean()
-    return float(borders / max(np.delete(steps, np.s_[7::8]).mean(), 1e-6))
-
-
-def _compressed(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Compress a picture of 8 bits, grey or BGR, by JPEG at a `quality` from 0 to 100, and decode it."""
-    written = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])[1]  # the bytes of the file
-    return np.asarray(cv2.imdecode(written, cv2.IMREAD_UNCHANGED), np.uint8)
-
-
 def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """Blur a picture (height, width, 3) in [0, 1] a little if its noise is above `NOISE`; otherwise return it as it is.
 
@@ -235,7 +173,6 @@ def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6
-    lightness = picture.mean(axis=2)
     # 0.6745 is the median of the absolute values of a standard normal distribution
-    noise = np.median(np.abs(cv2.filter2D(lightness, -1, second))) / 0.6745
+    noise = np.median(np.abs(cv2.filter2D(picture.mean(axis=2), -1, second))) / 0.6745
     return np.asarray(cv2.GaussianBlur(picture, (0, 0), NOISE_BLUR)) if noise > NOISE else picture

@@ -28,7 +28,7 @@ from .hierarchy import STRIP, Hierarchy, region_adjacency
 from .markers import Markers, check_markers, cut_at_markers, mark_regions
 from .network import load_network
 from .overlays import OUTSIDE, colours, overlay, to_eight_bits
-from .pictures import fill_outside, read_picture, remove_blocks, remove_impulses, remove_noise, resize_mask
+from .pictures import fill_outside, read_picture, remove_impulses, remove_noise, resize_mask
 from .regions import find_regions, load_border_model, measure, merge_regions
 from .settings import AUTO, WantedSegments
 
@@ -304,8 +304,7 @@ def fewer_segments(wanted: WantedSegments, found: int) -> str:
 def _grow(pixels: NDArray[Any], inside: NDArray[np.bool_] | None, n_segments: int) -> Hierarchy:
     """Return the tree of regions of a picture; with at least `n_segments` regions if these are more than FEW."""
     model = load_border_model()
-    # blocks of JPEG can only be found before any change
-    clean = remove_impulses(remove_blocks(pixels))
+    clean = remove_impulses(pixels)
     working = _enlarge_picture(remove_noise(reduce_image(clean, WORKING_PIXELS)))
     cues = find_cues(working, load_network())
     working_inside = None if inside is None else resize_mask(inside, working.shape[:2])
