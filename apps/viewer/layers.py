@@ -73,7 +73,7 @@ def _parts(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write labels, or scribbles for ``--markers``, as ``segment`` does, from 0 on in 16 bits; return the file."""
+    """Write labels, or scribbles for `markers`, as ``segment`` does, from 0 on in 16 bits; return the file."""
     labels = np.asarray(data)
     if labels.ndim != 2 or labels.min() < 0 or labels.max() > 65535:
         raise ParameterError(

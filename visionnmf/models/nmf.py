@@ -402,11 +402,10 @@ class NMF(WithPenalties, LinearModel):
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
-        fitted = weighted
-        if weighted.is_sparse and self.solver == "auto":
-            fitted = sparse_data.dense_if_small(weighted)
+        fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         solver = choose(self.solver, fitted)
-        warn_of_scale(problem, stacklevel=5)
+        if self.penalty_W or self.penalty_H:
+            warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         separable = self.init == SEPARABLE_START
@@ -453,8 +452,8 @@ class NMF(WithPenalties, LinearModel):
                 if row_scale is not None:
                     Wt /= np.where(row_scale, row_scale, 1)
             found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
-        share = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
-        return found._replace(ridge=ridge, apart=share)
+        apart = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
+        return found._replace(ridge=ridge, apart=apart)
 
     def _finds_codes(self) -> bool:
         """Return whether a fit finds the codes again; a paper's method that the user named keeps its own."""
