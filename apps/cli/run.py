@@ -78,8 +78,23 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
-        if self.page is not None and on_page:
+        if on_page:
+            self.add_to_page(report)
+
+    def add_to_page(self, report: Report) -> None:
+        """Add a report to the page, if there is one; a page that cannot show it, by our fault, does not end the run."""
+        if self.page is None:
+            return
+        try:
             self.page.add(report)
+        except Exception as error:
+            if self.debug:
+                raise
+            self._our_fault = True
+            self.left_out += 1
+            sentence = f"{', '.join(report.inputs) or report.error}: not on the page: {error_line(error)}"
+            self.page.attention.setdefault("Left out", []).append((sentence, 0))
+            say(sentence)
 
     def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""

@@ -220,7 +220,7 @@ class AnnotatePage(Page):
 
     def name(self, report: Report) -> str:
         """Return how many images there are."""
-        return plural(len(report.figures.get("images", ())), "image")
+        return plural(len(report.images), "image") if report.figures else super().name(report)
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield a picture and a table of words for each image, then how often each word was given."""
@@ -365,11 +365,15 @@ class ReproducePage(Page):
             self.attention["Notes"] = [(QUICK, 0)]
 
     def name(self, report: Report) -> str:
-        """Return the name and the title of an item."""
+        """Return the name and the title of an item; a failure of the whole run has neither."""
+        if not report.figures:
+            return super().name(report)
         return f"{report.figures['name']}: {report.title}"
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an item: its data, and how many claims came out, or why there is no result."""
+        if not report.figures:
+            return super().row(report, link)
         verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
         self.counts.update({"items": 1} | {f"claims {kind}": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
         found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
