@@ -16,7 +16,6 @@ from visionnmf.io import stem_of
 from .layers import SOURCE, samples_of, source_of
 from .panel import Panel, control
 
-OUTPUTS = ("components", "codes")
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
 
 
@@ -37,7 +36,7 @@ class Components(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.stack = self.choice(napari_viewer, Image, "image stack", but=OUTPUTS)
+        self.stack = self.choice(napari_viewer, Image, "image stack")
         names = ("samples", "n_components", "loss", "random_state")
         self.controls = [control(FactorSettings, name) for name in names]
         self.start = PushButton(text="Factorise")
@@ -67,7 +66,7 @@ class Components(Panel):
         """Show codes and components as layers, and how to repeat them."""
         factors, (self.command.value, self.python.value) = found
         for name, data in factors.items():
-            self.put("image", name, data).reset_contrast_limits()
+            self.put(Image, name, data).reset_contrast_limits()
 
 
 def _repeated(layer: Any, wanted: FactorSettings) -> tuple[str, str]:

@@ -92,7 +92,8 @@ def source_of(layer: Any) -> str | None:
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
     """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
 
-    With `rgb` it is a picture (height, width, 3), whose pixels are the rows. Raises ParameterError for other arrays.
+    With `rgb` it is a picture (height, width, 3 or 4), whose pixels are the rows, without alpha. Raises ParameterError
+    for other arrays.
     """
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
@@ -104,5 +105,5 @@ def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[
         raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
     X = np.asarray(stack, np.float32)
     if rgb:
-        return X.reshape(-1, 3), shape[:2]
+        return X[..., :3].reshape(-1, 3), shape[:2]
     return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]

@@ -238,6 +238,33 @@ def test_what_cannot_be_segmented_is_said_in_a_sentence(viewer, photo):
     assert "Draw a scribble" in SAID[0][-1]
 
 
+def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    own = {"segments": np.full((321, 481), 7)}
+    viewer.add_labels(own["segments"], name="segments")
+    click(widget.start)
+    wait(widget)
+    widget.scale.value = 0.5
+    wait(widget)
+    np.testing.assert_array_equal(widget.made("segments").data, segment(read_image(photo)).at(scale=0.5) + 1)
+    assert [layer.name for layer in widget.markers.choices if layer is not None] == ["segments"]
+    widget = opened(viewer, load_surveillance().path, "Background")
+    for name in ("foreground", "background"):
+        own[name] = np.full((4, 5), 0.5)
+        viewer.add_image(own[name], name=name)
+    widget.video.value, widget.read[1].value = viewer.layers["surveillance"], 2.0
+    click(widget.learn)
+    wait(widget)
+    assert widget.made("foreground").data.shape == (20, 240, 320)
+    assert [layer.name for layer in widget.video.choices] == ["photo", "surveillance", "foreground", "background"]
+    widget.threshold.value = 4.0
+    viewer.layers.remove(widget.made("foreground"))
+    wait(widget)
+    widget._masked(widget._shown())  # of the work that went on
+    for name, data in own.items():
+        assert viewer.layers[name].data is data
+
+
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
     widget = opened(viewer, photo, "Segment")
     viewer.layers["photo"].data = 255 - viewer.layers["photo"].data
