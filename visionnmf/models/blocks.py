@@ -313,7 +313,7 @@ def fit_dask(
         found = engine.report(final, H)
         distance = engine.optimality(final, H) if model.measure_optimality else math.nan
         codes = codes_array(crew, len(H), data.dtype) if with_codes else None
-        return Found(solver, loss, result, H, norms, codes, found, distance)
+        return Found(solver, loss, result, H, norms, codes, found, distance, (penalties["W"], penalties["H"]))
     finally:
         crew.close()
 

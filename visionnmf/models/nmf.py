@@ -389,6 +389,8 @@ class NMF(WithPenalties, LinearModel):
         elif found.apart and self.tol > 0:
             sparse_data.warn_apart(found.apart, level)
         warn_zero_codes(found.loss, found.report.lost, level)
+        if self.update_components and (self.penalty_W or self.penalty_H):
+            warn_of_scale(*found.penalties, level)
         return found
 
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
@@ -404,8 +406,6 @@ class NMF(WithPenalties, LinearModel):
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         solver = choose(self.solver, fitted)
-        if self.penalty_W or self.penalty_H:
-            warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         separable = self.init == SEPARABLE_START
