@@ -170,6 +170,34 @@ def test_a_penalty_that_a_scale_escapes_is_reported(penalty, rng):
         NMF(2, penalty_H=Penalty(high=1), **options).fit(X)
 
 
+def test_the_warning_of_scale_names_the_users_line_once(rng):
+    da = pytest.importorskip("dask.array")
+    X, penalty_H = rng.random((12, 6)), Penalty(l1=0.1)
+    for n_components, data in ((2, X), ("auto", X), (2, da.from_array(X, chunks=(5, 6)))):
+        model = NMF(n_components, penalty_H=penalty_H, loss="frobenius", random_state=0, max_iter=5, tol=0)
+        for fit in (model.fit, model.fit_transform):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fit(data)
+            found = [warning for warning in caught if "can be escaped" in str(warning.message)]
+            assert [warning.filename for warning in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the codes alone of given components cannot grow in their place
+        model.set_params(components_init=rng.random((2, 6)), update_components=False).fit(X)
+
+
+def test_bounds_hold_a_factor_by_what_they_bound():
+    l2, low, high = {"l2": 0.1}, np.zeros((2, 6)), np.ones((2, 6))
+    low[:, 0] = 0.1
+    for fixed in ({"low": 0.1}, {"low": low}, {"simplex": True}):  # no scale makes such a factor small
+        assert resolve(Penalty(**l2, **fixed)).escapes == []
+    low[1] = 0  # of the second component one may
+    for free in ({}, {"high": 1}, {"low": low}, {"high": high}):
+        assert resolve(Penalty(**l2, **free)).escapes == ["l2"]
+    assert resolve(Penalty(high=high)).holds and resolve(Penalty(low=0.1, high=1)).holds
+    assert not resolve(Penalty(low=low)).holds and not resolve(Penalty(low=0.1)).holds
+
+
 @pytest.mark.parametrize("solver", ["nenmf", "ogm"])
 def test_each_entry_may_have_its_bounds(solver, rng):
     X, loss = rng.random((12, 6)), "manhattan" if solver == "ogm" else "frobenius"

@@ -512,12 +512,16 @@ class Penalties:
     @property
     def escapes(self) -> list[str]:
         """The sorted kinds of active terms that a scale of the factor, which the other one takes over, makes small."""
+        low = getattr(self.constraint, "low", 0.0)  # of a box or of each entry; a component with one > 0 keeps its size
+        if isinstance(self.constraint, Simplex) or np.atleast_2d(low).any(axis=1).all():
+            return []
         return sorted(self.kinds & {"l1", "l2", "graph", "groups"})
 
     @property
     def holds(self) -> bool:
         """Whether a term keeps the factor from growing."""
-        return bool(self.kinds - {"box"} or np.isfinite(self.high))
+        high = getattr(self.constraint, "high", 0.0)
+        return bool(self.kinds - {"box", "bounds"} or np.isfinite(high).all())
 
     @property
     def shrinks(self) -> bool:

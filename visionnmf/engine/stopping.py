@@ -50,6 +50,7 @@ from .blocks import row_blocks
 
 if TYPE_CHECKING:
     from .losses import Loss
+    from .penalties import Penalties
     from .problem import Lost, Problem
 
 Factors = TypeVar("Factors")
@@ -298,15 +299,18 @@ def warn_not_converged(
     warnings.warn(warning, stacklevel=stacklevel)
 
 
-def warn_of_scale(problem: Problem, stacklevel: int) -> None:
+class ScaleWarning(UserWarning):
+    """The warning about a penalty that a factor can escape."""
+
+
+def warn_of_scale(codes: Penalties, components: Penalties, stacklevel: int) -> None:
     """Warn if a factor can escape its penalty, because nothing keeps the other one from growing in its place."""
-    for side, other, penalty, held in (
-        ("W", "H", problem.penalty_W, problem.penalty_H), ("H", "W", problem.penalty_H, problem.penalty_W)
-    ):  # fmt: skip
+    for side, other, penalty, held in (("W", "H", codes, components), ("H", "W", components, codes)):
         if penalty.escapes and not held.holds:
             warnings.warn(
                 f"the {' and '.join(penalty.escapes)} of penalty_{side} can be escaped: {side} may shrink while "
                 f"{other} grows. Give penalty_{other} an l2, high or simplex.",
+                ScaleWarning,
                 stacklevel=stacklevel,
             )
 

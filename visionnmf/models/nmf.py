@@ -389,6 +389,8 @@ class NMF(WithPenalties, LinearModel):
         elif found.apart and self.tol > 0:
             sparse_data.warn_apart(found.apart, level)
         warn_zero_codes(found.loss, found.report.lost, level)
+        if self.update_components and (self.penalty_W or self.penalty_H):
+            warn_of_scale(*found.penalties, level)
         return found
 
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
@@ -404,8 +406,6 @@ class NMF(WithPenalties, LinearModel):
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         solver = choose(self.solver, fitted)
-        if self.penalty_W or self.penalty_H:
-            warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         separable = self.init == SEPARABLE_START
@@ -445,21 +445,28 @@ class NMF(WithPenalties, LinearModel):
                 best = min(best, fit_once(squares=True), key=lambda found: found[0].history[-1])
             result, (Wt, H) = best
             norms = problem.normalise(H)
-            if self._finds_codes() and not problem.penalty_W.of_points:
-                Wt = solve_codes(problem.rescaled(norms), H)
-            else:  # codes of the fit, also if a penalty links them across samples
-                Wt *= norms[:, None]
-                if row_scale is not None:
-                    Wt /= np.where(row_scale, row_scale, 1)
+            Wt *= norms[:, None]
+            Wt = self._codes_after(problem.rescaled(norms), Wt, H, sample_weight, row_scale)
             found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
         apart = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
         return found._replace(ridge=ridge, apart=apart)
 
-    def _finds_codes(self) -> bool:
-        """Return whether a fit finds the codes again; a paper's method that the user named keeps its own."""
-        if self.exact_codes is None:
-            return self.solver == choices.AUTO or not SOLVERS[self.solver].published
-        return self.exact_codes
+    def _codes_after(self, problem: Problem, Wt: Array, H: Array, sample_weight: Any, row_scale: Any) -> Array:
+        """Return the final codes: those `Wt` of the fit if a paper's method that the user named keeps its own."""
+        exact = self.exact_codes
+        if exact is None:
+            exact = self.solver == choices.AUTO or not SOLVERS[self.solver].published
+        linked = bool(problem.penalty_W.of_points)  # codes that a penalty links across samples are those of the fit
+        if exact and not linked:
+            return np.asarray(solve_codes(problem, H))
+        if row_scale is not None:
+            Wt /= np.where(row_scale, row_scale, 1)
+        if sample_weight is not None and not linked:  # a fit does not see the samples of weight 0
+            unseen = np.flatnonzero(np.asarray(sample_weight) == 0)
+            if len(unseen):
+                weights = None if problem.weights is None else problem.weights[unseen]
+                Wt[:, unseen] = solve_codes(replace(problem, X=problem.X[unseen], weights=weights), H)
+        return Wt
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""

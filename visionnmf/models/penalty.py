@@ -19,7 +19,7 @@ from visionnmf.exceptions import ParameterError
 
 from .data_checks import are_labels, find_loss
 
-__all__ = ["Penalty", "WithPenalties", "given_penalty", "ridge_of"]
+__all__ = ["Penalty", "WithPenalties", "given_penalty", "kinds_of_points", "ridge_of"]
 
 Array = NDArray[Any]
 
@@ -135,7 +135,8 @@ class Penalty(BaseEstimator):
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
 
-        `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
+        `X` are the training data; None leaves out what depends on the training points, which are graph, groups and
+        bounds of each entry (:func:`kinds_of_points`).
         `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if constraints
         exclude each other.
 
@@ -275,6 +276,13 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
     if not isinstance(penalty, Penalty):
         raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
     return penalty
+
+
+def kinds_of_points(penalty: Penalty) -> list[str]:
+    """Return what a penalty holds that refers to the training points, which `resolve` leaves out without data."""
+    kinds = [name for name in ("graph", "groups") if getattr(penalty, name) is not None]
+    kinds += [f"{name} of each entry" for name in ("low", "high") if np.ndim(getattr(penalty, name))]
+    return kinds + [term.kind for term in penalty.terms or () if isinstance(term, Term) and term.of_points]
 
 
 def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:

@@ -91,5 +91,5 @@ def warn_apart(share: float, stacklevel: int) -> None:
         warnings.warn(
             f"NMF found a second best objective of {1 + share:.3g} times the best one, from several starts of a large "
             "sparse X, so there may be a lower one; increase n_init, or pass X.toarray() if the memory allows",
-            stacklevel=stacklevel + 1,
+            stacklevel=stacklevel,
         )
