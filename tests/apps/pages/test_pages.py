@@ -61,9 +61,13 @@ def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_page_is_not_written_where_nothing_was_done(tmp_path):
-    run = run_command("segment", tmp_path / "none.png", "--out", tmp_path, "--report", tmp_path / "page.html")
-    assert run.exit_code == 2 and not (tmp_path / "page.html").exists()
+@pytest.mark.parametrize("command", ["segment", "background"])
+def test_a_page_is_also_written_where_every_input_failed(command, tmp_path):
+    page = tmp_path / "page.html"
+    run = run_command(command, tmp_path / "none.png", "--out", tmp_path, "--report", page)
+    assert run.exit_code == 2 and f"wrote {page}" in run.stdout
+    text = page.read_text("utf-8")
+    assert "<h2>Failed" in text and "none.png: no such file" in text and "0.00%" not in text
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
