@@ -138,15 +138,15 @@ def test_strokes_change_the_segments_as_the_function_and_the_command_do(viewer, 
     drawn = widget.markers.value
     seconds = []
     for label, row, columns in ((1, 60, (40, 300)), (2, 200, (200, 300)), (1, 300, (20, 460)), (3, 190, (330, 420))):
-        before = time.process_time()
+        before = time.process_time(), time.perf_counter()
         stroke(drawn, label, row, columns)
         wait(widget)
-        seconds.append(time.process_time() - before)
+        seconds.append((time.process_time() - before[0], time.perf_counter() - before[1]))
         shown = viewer.layers["segments"].data
         np.testing.assert_array_equal(shown, tree.at(scale=widget.scale.value, markers=drawn.data) + 1)
         assert (shown[drawn.data == label] == label).all()
-    print(f"a stroke on {shown.shape}: {min(seconds):.3f} to {max(seconds):.3f} s of the processor")
-    assert min(seconds) < 0.2
+    print(f"a stroke on {shown.shape}, seconds of the processor and of the clock:", np.round(seconds, 3).tolist())
+    assert min(seconds)[0] < 0.2
     drawn.undo()
     wait(widget)
     np.testing.assert_array_equal(
