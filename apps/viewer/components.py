@@ -73,8 +73,8 @@ def _repeated(layer: Any, wanted: FactorSettings) -> tuple[str, str]:
     """Return the command, empty where the layer has no file, and the Python lines that repeat a factorisation."""
     source = source_of(layer) or ""
     reader = next((READERS[ending] for ending in READERS if source.lower().endswith(ending)), None)
-    if reader is None and layer.metadata.get(SOURCE) and layer.data.ndim == 3:  # a photograph
-        reader = "visionnmf.io", "read_image"
+    if layer.metadata.get(SOURCE):  # read by us, whatever the ending: a photograph or a video
+        reader = ("visionnmf.io", "read_image") if layer.data.ndim == 3 else None
     stack = f"viewer.layers[{layer.name!r}].data" if reader is None else f"{reader[1]}({source!r})"
     lines = [
         "from visionnmf import NMF",

@@ -15,7 +15,7 @@ from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
-from visionnmf.io import output_folder, read_image, stem_of
+from visionnmf.io import output_folder, read_image, stem_of, together
 
 from .layers import LABELS, source_of, write_labels
 from .panel import Panel, control
@@ -136,8 +136,9 @@ class Segment(Panel):
             for file in files:
                 if file.exists() and file not in self._saved:
                     raise OutputExistsError(f"{file}: exists already; choose another folder")
-            for file, layer in files.items():
-                write_labels(str(file), layer.data, {})
+            with together():
+                for file, layer in files.items():
+                    write_labels(str(file), layer.data, {})
         except VisionNMFError as error:
             return self.say(error)
         self._saved |= {*files}
