@@ -520,6 +520,8 @@ class NMF(WithPenalties, LinearModel):
         """Return the number of components with which the loss of a problem predicts hidden entries best."""
         if W is not None or H is not None or self.components_init is not None:
             raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
+        if any("bounds" in penalty.kinds for penalty in (problem.penalty_W, problem.penalty_H)):
+            raise ParameterError("n_components must be a number with bounds of each entry; got 'auto'")
         dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
         trial = NMF(**self.get_params(deep=False)).set_params(
             callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0
