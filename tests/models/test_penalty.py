@@ -211,8 +211,31 @@ def test_each_entry_may_have_its_bounds(solver, rng):
     assert codes.fit_transform(X).max() <= 0.3 + 1e-12
     with pytest.raises(ParameterError, match=r"0 <= low <= high; got arrays of shape \(2, 6\)"):
         NMF(2, penalty_H=Penalty(low=high, high=low)).fit(X)
-    with pytest.raises(ParameterError, match="shape"):
+    with pytest.raises(
+        ParameterError, match=r"low and high of penalty_H must have the shape of the factor, \(3, 6\); got \(2, 6\)"
+    ):
         NMF(3, loss=loss, solver=solver, penalty_H=Penalty(low=low, high=high)).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "got"),
+    [
+        ({"low": [[0, 1], [0]]}, r"got \[\[0, 1\], \[0\]\] and None"),
+        ({"high": [["a", "b"]]}, r"got 0 and \[\['a', 'b'\]\]"),
+        ({"low": np.zeros((2, 6)), "high": np.ones((3, 6))}, "got array"),
+        ({"high": sp.csr_array(np.ones((2, 6)))}, "got 0 and <"),
+        ({"high": np.ones(6)}, r"got arrays of shape \(6,\)"),
+        ({"low": np.full((2, 6), np.nan)}, "got arrays of shape"),
+    ],
+)
+def test_bounds_that_are_no_array_are_refused(bounds, got):
+    with pytest.raises(ParameterError, match="low and high of penalty_H must be numbers, or arrays .*" + got):
+        NMF(2, penalty_H=Penalty(**bounds)).fit(np.ones((3, 6)))
+
+
+def test_bounds_of_each_entry_fix_the_number_of_components(rng):
+    with pytest.raises(ParameterError, match="n_components must be a number with bounds of each entry; got 'auto'"):
+        NMF("auto", loss="frobenius", penalty_W=Penalty(high=np.ones((2, 12)))).fit(rng.random((12, 6)))
 
 
 def test_fit_with_each_side(rng):

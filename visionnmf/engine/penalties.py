@@ -178,6 +178,7 @@ class Bounds(Proximal):
 
     low: Array
     high: Array
+    name: str = "low and high"  # for messages
 
     kind = "bounds"
     of_points = True
@@ -186,14 +187,14 @@ class Bounds(Proximal):
         return 0.0  # a constraint costs nothing
 
     def component(self, k: int) -> Bounds:
-        return Bounds(self.low[k : k + 1], self.high[k : k + 1])
+        return Bounds(self.low[k : k + 1], self.high[k : k + 1], self.name)
 
     def prox(self, F: Array, step: float | Array) -> None:
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
         if F.shape != self.low.shape:
-            raise ParameterError(f"low and high must have the shape of the factor, {F.shape}; got {self.low.shape}")
+            raise ParameterError(f"{self.name} must have the shape of the factor, {F.shape}; got {self.low.shape}")
         np.clip(F, self.low, self.high, out=F)
 
 

@@ -234,6 +234,7 @@ class PrintedProgress:
     def __init__(self, callback: Callback | None, verbose: int) -> None:
         """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
+        self.stopped = False  # whether the user's callback has stopped a fit
         # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
         self.held = ""
 
@@ -242,7 +243,9 @@ class PrintedProgress:
         self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
         if self.interval and iteration % self.interval == 0:
             self.finish()
-        return self.callback(iteration, objective) if self.callback is not None else None
+        asked = self.callback is not None and bool(self.callback(iteration, objective))
+        self.stopped |= asked
+        return asked
 
     def begin(self, step: str) -> None:
         """Print that another step of the fit begins, after the line of the last iteration of the one before."""

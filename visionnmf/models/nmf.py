@@ -422,12 +422,13 @@ class NMF(WithPenalties, LinearModel):
         is_free = codes is None and components is None
         doubtful = is_free and self.solver == "auto" and sparse_data.is_doubtful(fitted)
         objectives: list[float] = []  # at the end of each start
+        least_tol = self.tol if self.stop == choices.AUTO else sparse_data.TOL  # of least squares, by the rule "auto"
 
         def fit_once(squares: bool = False) -> tuple[Fit, tuple[Array, Array]]:
             """Return a fit from another start, its transposed codes (r, n_samples) and components."""
             factors = start_factors(fitted, start, codes, row_scale, "random" if separable else self.init)
             if squares or (doubtful and not len(objectives) % 2):
-                sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=self.tol)
+                sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=least_tol)
             limits = partial(fit, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop)
             if separable and is_free:
                 limits(fitted, *factors)
@@ -441,7 +442,8 @@ class NMF(WithPenalties, LinearModel):
             n_starts = max(self.n_init, sparse_data.STARTS) if doubtful else self.n_init
             best = fit_best(n_starts, solver, fit_once, report)
             # from a random start the factors of a few entries may all become 0
-            if is_free and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
+            may_repeat = is_free and self.solver == choices.AUTO and self.init == "random" and not report.stopped
+            if may_repeat and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
                 best = min(best, fit_once(squares=True), key=lambda found: found[0].history[-1])
             result, (Wt, H) = best
             norms = problem.normalise(H)
@@ -518,6 +520,8 @@ class NMF(WithPenalties, LinearModel):
         """Return the number of components with which the loss of a problem predicts hidden entries best."""
         if W is not None or H is not None or self.components_init is not None:
             raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
+        if any("bounds" in penalty.kinds for penalty in (problem.penalty_W, problem.penalty_H)):
+            raise ParameterError("n_components must be a number with bounds of each entry; got 'auto'")
         dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
         trial = NMF(**self.get_params(deep=False)).set_params(
             callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0

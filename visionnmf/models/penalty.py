@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
-from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
+from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse, shown
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
@@ -156,7 +156,7 @@ class Penalty(BaseEstimator):
         # terms that the user wrote; without training data, those that depend on the training samples are left out
         options["terms"] = self._check_terms(where, new=X is None)
         if bounds is not None and X is not None:
-            options["terms"] += (Bounds(*(bound.astype(dtype) for bound in bounds)),)
+            options["terms"] += (Bounds(bounds[0].astype(dtype), bounds[1].astype(dtype), f"low and high of {where}"),)
         if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:
@@ -179,14 +179,23 @@ class Penalty(BaseEstimator):
     def _check_box(self, where: str) -> tuple[float, float, list[Array] | None]:
         """Return the bounds of all entries, and arrays of those of each one or None; `where` is for messages."""
         upper = np.inf if self.high is None else self.high
-        if np.ndim(self.low) or np.ndim(upper):
-            lows, highs = np.broadcast_arrays(np.asarray(self.low, float), np.asarray(upper, float))
-            if lows.ndim != 2 or not (lows >= 0).all() or not (lows <= highs).all():
+        try:
+            of_each = bool(np.ndim(self.low) or np.ndim(upper))
+            bounds = np.broadcast_arrays(np.asarray(self.low, float), np.asarray(upper, float)) if of_each else ()
+        except (TypeError, ValueError):  # ragged lists, words, and shapes that do not fit together
+            of_each, bounds = True, ()
+        if of_each:
+            if (
+                not bounds
+                or bounds[0].ndim != 2
+                or not ((0 <= bounds[0]) & (bounds[0] <= bounds[1]) & np.isfinite(bounds[0])).all()
+            ):
+                got = f"arrays of shape {bounds[0].shape}" if bounds else f"{shown(self.low)} and {shown(self.high)}"
                 raise ParameterError(
                     f"low and high of {where} must be numbers, or arrays (n_components, n_points) with "
-                    f"0 <= low <= high; got arrays of shape {lows.shape}"
+                    f"0 <= low <= high; got {got}"
                 )
-            return 0.0, float("inf"), [lows, highs]
+            return 0.0, float("inf"), list(bounds)
         low = check_number(self.low, f"low of {where}")
         if self.high is None:
             return low, float("inf"), None
