@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
-# An argument of Python with its value, which is a literal or stands for one, as in "user=NAME"; "scale=2.png" is none.
+# An argument of Python with its value: text in quotes, numbers or words, which "scale=2.png" is not.
 # After a bracket it is code for users of Python, as in "MinMaxScaler(clip=True)".
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-_VALUE = rf"'[^']*'|\"[^\"]*\"|True|False|None|[A-Z_]+|{_NUMBER}(?:,{_NUMBER})*"
+_VALUE = rf"'[^']*'|\"[^\"]*\"|{_NUMBER}(?:,{_NUMBER})*|[A-Za-z][\w-]*(?:,[\w-]+)*"
 _ARGUMENT = rf"([a-z_]+)=({_VALUE})"
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
