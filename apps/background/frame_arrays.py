@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 
 SHAPES = "(height, width), or (height, width, channels) with 1, 3 or 4 channels"
 CHANNELS = (1, 3, 4)
-FEW = 5  # with fewer frames, an object that stands still in two is as frequent as the background
+FEW = 5  # axes shorter than this are not judged
 # A frame explains the others better, but for their brightness, than a column explains the other columns. The ratio of
 # what they leave unexplained is at most 1.4 for 16 clips of the benchmarks; with time as last axis it is 2 or more
 # for 15 of them, and 0.6 for one.
@@ -311,19 +311,11 @@ class FrameSample:
         frames, sample.bits = known_bits(frames)
         for frame in timed_frames(frames, bits=sample.bits):
             sample.add(frame.picture)
-        if sample.seen < 2:
-            found = f"one of shape {sample.frame_shape}" if sample.seen else "none"
-            raise ParameterError(
-                f"frames must be two or more, because background is what most of them show; got {found}; arrays of "
-                "frames have the shape (n_frames, height, width) or (n_frames, height, width, 3)"
-            )
-        if sample.seen < FEW:
-            warnings.warn(
-                f"frames are only {sample.seen}, so that what stands still in two of them may count as background; "
-                f"learn from at least {FEW}",
-                UserWarning,
-                stacklevel=3,
-            )
+        if not sample.seen:
+            raise ParameterError("frames must hold at least one frame; got none")
+        if sample.seen == 1:
+            sentence = f"frames are one, of shape {sample.frame_shape}, so that all of it counts as background"
+            warnings.warn(f"{sentence}; background is what most frames show", UserWarning, stacklevel=3)
         return sample
 
     def add(self, frame: FrameArray) -> None:

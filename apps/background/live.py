@@ -165,6 +165,7 @@ def follow_source(
         outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
+        shown={"first_time": run.first_time},
     )
 
 
@@ -191,6 +192,7 @@ class _Run:
         self._saved_at = -math.inf  # seconds of the stream
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
+        self.first_time = 0.0  # of its first frame, in seconds of the stream
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame."""
@@ -199,6 +201,8 @@ class _Run:
             with closing(self._model.follow(self._wanted())) as parts:
                 for whole in parts:
                     part = self.region.within(whole)
+                    if not self.frames:
+                        self.first_time = part.time
                     self.frames += 1
                     self.foreground_pixels += cv2.countNonZero(part.mask)
                     self._tell(writer.write(part))

@@ -261,11 +261,9 @@ def _notes(job: Job, figures: dict[str, Any], clip: Clip) -> list[str]:
     """Return sentences about what makes the result doubtful, and about what is not in it."""
     frames, share = figures["frames"], figures["masks"].foreground_share
     notes = []
-    if frames == 1:
-        notes.append("there is only one frame, from which nothing can be separated")
-    elif share > DOUBTFUL_SHARE:
+    if share > DOUBTFUL_SHARE:
         notes.append(f"{share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    elif frames < FEW_FRAMES and job.model.reuse is None:
+    elif 1 < frames < FEW_FRAMES and job.model.reuse is None:  # of a single one the model warns
         notes.append(
             f"the background was learnt from {counted(frames, 'frame')}; with fewer than {FEW_FRAMES} it often holds "
             "what moves, so take more of the video"

@@ -87,7 +87,7 @@ def train(
 @command.command("predict")
 @with_records
 def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, force: Force = False) -> None:
-    """Give words to photographs, with probabilities and the training photographs behind each word.
+    """Give words to photographs, with probabilities (jec: points) and the training photographs behind each word.
 
     The photographs are never written to. A sidecar of another program is never replaced.
 

@@ -172,6 +172,7 @@ def add(
 
         with spinner(f"adding {name} to {model}"):
             report = faces.add_person(faces.load(model), name, files, out, force=force)
+        run.total = 1  # one model, of all these files
         run.show(report)
 
 

@@ -189,8 +189,7 @@ class _ResultPrinter:
         if wanted and self.output.top is None:
             self.run.show(result.report())
             return
-        if self.run.page is not None:  # the page has all sessions
-            self.run.page.add(result.report())
+        self.run.add_to_page(result.report())  # which has all sessions
         if not wanted or self.output.top is None:
             return
         if result.score is not None:

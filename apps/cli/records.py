@@ -6,10 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import Annotated, Any, get_origin
 
 import typer
 
+from visionnmf._text import without_password
 from visionnmf.apps.settings import OptionField, option_field, options_of
 from visionnmf.exceptions import PASS_FORCE, ParameterError
 
@@ -21,8 +23,11 @@ __all__ = [
 ]
 
 GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
-# An argument of Python with its value. After a bracket it is code for users of Python, as in "MinMaxScaler(clip=True)".
-_ARGUMENT = re.compile(r"(?<![^\s])([a-z_]+)=('[^']*'|\"[^\"]*\"|[\w.,-]*\w)(?![^\s,;:.)])")
+# An argument of Python with its value: text in quotes, numbers or words, which "scale=2.png" is not.
+# After a bracket it is code for users of Python, as in "MinMaxScaler(clip=True)".
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+_VALUE = rf"'[^']*'|\"[^\"]*\"|{_NUMBER}(?:,{_NUMBER})*|[A-Za-z][\w-]*(?:,[\w-]+)*"
+_ARGUMENT = rf"([a-z_]+)=({_VALUE})"
 
 _flags: dict[str, str] = {}  # the flag of each field of the command that runs, or what stands for it in the usage line
 _related: dict[str, str] = {}  # the same of the commands that belong to one application, such as train and identify
@@ -121,24 +126,37 @@ def flag_of(name: str, otherwise: str = "") -> str:
     return _flags.get(name, otherwise or name)
 
 
-def in_flags(message: str) -> str:
+def in_flags(message: str, source: str = "") -> str:
     """Return a ParameterError's message, ``name must be ...``, with the option's name and lists without brackets."""
     name, _, rest = message.partition(" ")
-    return in_options(f"{flag_of(name)} {without_brackets(rest)}")
+    return in_options(f"{flag_of(name)} {without_brackets(rest)}", source)
 
 
-def in_options(text: str) -> str:
-    """Return a sentence of the library with options for arguments of Python: ``--size 32`` for ``size=32``."""
+def in_options(text: str, *names: str) -> str:
+    """Return a sentence of the library with options for arguments of Python: ``--size 32`` for ``size=32``.
+
+    What is in `names`, of files for example, stays as it is.
+    """
 
     def option(found: re.Match[str]) -> str:
         """Return the option of an argument, of this command or a related one; the argument itself if there is none."""
         name, value = found.groups()
+        if name is None:  # one of `names`
+            return found[0]
         flag = _flags.get(name) or _related.get(name) or ""
         if not flag.startswith("--"):
             return found[0]
         return flag if value == "True" else " ".join((flag, value.strip("'\"")))
 
-    return _ARGUMENT.sub(option, text.replace(PASS_FORCE, GIVE_FORCE))
+    text = text.replace(PASS_FORCE, GIVE_FORCE)
+    if "=" not in text:
+        return text
+    # Messages have names on one line, and often without their folder. The longest come first: one may begin another.
+    wholes = [name for name in names if "=" in name]  # there can be thousands of names
+    kept = {" ".join(each.split()) for name in wholes for each in (name, without_password(name), PurePath(name).name)}
+    alternatives = [*map(re.escape, sorted(kept - {""}, key=len, reverse=True)), _ARGUMENT]
+    pattern = rf"(?<!\S)(?:{'|'.join(alternatives)})(?=[,;:.)]*(?:\s|$))"
+    return re.sub(pattern, option, text)
 
 
 def needs(names: str, needed: str, met: Any) -> None:

@@ -60,8 +60,12 @@ class Run:
     def show(self, report: Report, *, on_page: bool = True) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
-        names = ("lines", "skipped", "notes", "warnings")
-        sentences: dict[str, Any] = {name: [*map(in_options, getattr(report, name))] for name in names}
+        # lines may quote the user's data
+        named = (*report.inputs, *report.outputs)
+        sentences: dict[str, Any] = {
+            name: [in_options(sentence, *named) for sentence in getattr(report, name)]
+            for name in ("skipped", "notes", "warnings")
+        }
         report = replace(report, **sentences)
         self.done += report.state == "done"
         self.existing += report.state == "exists"
@@ -78,8 +82,23 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
-        if self.page is not None and on_page:
+        if on_page:
+            self.add_to_page(report)
+
+    def add_to_page(self, report: Report) -> None:
+        """Add a report to the page, if there is one; a page that cannot show it, by our fault, does not end the run."""
+        if self.page is None:
+            return
+        try:
             self.page.add(report)
+        except Exception as error:
+            if self.debug:
+                raise
+            self._our_fault = True
+            self.left_out += 1
+            sentence = f"{', '.join(report.inputs) or report.error}: not on the page: {error_line(error)}"
+            self.page.attention.setdefault("Left out", []).append((sentence, 0))
+            say(sentence)
 
     def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         """Keep a warning for the next report; takes the place of :func:`warnings.showwarning`."""
@@ -234,10 +253,10 @@ class Run:
             hint = "" if self.skip_existing else "; --force replaces these, --skip-existing leaves out this hint"
             say(f"{self.existing} of {self.total} {self.kind} skipped, because their results exist{hint}")
         seconds = time.perf_counter() - self._began
-        if self.page is not None and (self.done or self.existing):
+        if self.page is not None:
             if interrupted:
                 say(f"{self.page.file} was not written")
-            elif self.done or not self.page.file.exists():  # nothing new leaves the page of an earlier run
+            elif self.done or self.failed or not self.page.file.exists():  # nothing new leaves an earlier run's page
                 self.page.write(seconds)
                 self.remark(f"wrote {self.page.file}")
         self.detail(f"{seconds:.1f} s")
@@ -302,11 +321,11 @@ def error_line(error: Exception, source: str = "") -> str:
     if _is_out_of_memory(error):
         return f"{where}not enough memory; try a smaller input"
     if isinstance(error, OutdatedError) and flag_of("out").startswith("--"):
-        return f"{in_options(message)}, or another {flag_of('out')}"
+        return f"{in_options(message, source)}, or another {flag_of('out')}"
     if isinstance(error, ParameterError):  # begins with the name of the argument, which becomes the option
-        return in_flags(message)
+        return in_flags(message, source)
     if isinstance(error, VisionNMFError | OSError):
-        return in_options(message)
+        return in_options(message, source)
     from .versions import untried
 
     cause = f"; {found}, which may be the cause" if (found := untried()) else ""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf.apps.masquerade import LogSource, SessionCutting, SessionScorer
-from visionnmf.apps.masquerade.training import collect_sessions
+from visionnmf.apps.masquerade.training import collect_sessions, fitted_to
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError
 
@@ -144,7 +144,7 @@ def score_user(rate: float, seed: int, method: str, split: int, task: Task) -> R
 def _scores(method: str, task: Task, rate: float, random_state: int) -> tuple[Floats, float]:
     """Return the scores of the task's `judged` sessions, and a threshold from its `training` ones alone."""
     # for a baseline that is a quantile of what a model of the first half of these says of the second half
-    model = METHODS[method](rate, random_state).fit(task.training)
+    model = fitted_to(METHODS[method](rate, random_state), task.training)
     scores = np.asarray(model.anomaly_score(task.judged), np.float64)
     if isinstance(model, SessionScorer):
         return scores, model.threshold_

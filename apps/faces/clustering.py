@@ -103,7 +103,7 @@ def cluster_faces(
     if n_different < n_clusters:
         warnings.warn(
             f"X has only {counted(n_different, 'different image')}, and {n_clusters} groups were asked for; "
-            " ask for fewer, or remove copies of images",
+            "ask for fewer, or remove copies of images",
             UserWarning,
             stacklevel=2,
         )

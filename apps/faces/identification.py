@@ -29,7 +29,7 @@ from visionnmf.io import check_outputs, output_folder, read_image, recording, st
 from .figures import residual_picture
 from .identities import Identity
 from .reading import ProbeFaces, Source, find_faces, name_of, read_probe
-from .recognizer import FaceRecognizer
+from .recognizer import FEW_PEOPLE, FaceRecognizer
 from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
@@ -40,7 +40,6 @@ PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
 )
 
-FEW_PEOPLE = 3  # up to so many do not show how strangers look
 
 Rows = NDArray[Any]
 
@@ -163,7 +162,7 @@ class Identifier:
             outputs.append(str(path))
         notes = self._doubts(identities)
         people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
-        if named and people <= FEW_PEOPLE and self.identification.threshold is None:
+        if named and people <= len(FEW_PEOPLE) and self.identification.threshold is None:
             notes.append(
                 f"the model knows only {counted(people, 'person', 'people')}: unknown faces are often named as well; "
                 "train more people"

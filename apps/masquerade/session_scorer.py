@@ -201,25 +201,25 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             If no session has a command, a session is not a sequence of hashable symbols, or a parameter is not allowed.
         """
         self.check_parameters()
-        counted = [session for session in _count_all(X) if session.length]
-        if not counted:
+        usable = [session for session in _count_all(X) if session.length]
+        if not usable:
             raise ParameterError("X must hold at least one session with a command; got none")
-        if len(counted) < (least := least_sessions(self.false_alarm_rate)):
+        if len(usable) < (least := least_sessions(self.false_alarm_rate)):
             warnings.warn(
-                f"X has {len(counted)} sessions, and a false alarm rate of {self.false_alarm_rate:.2g} can only hold "
-                f"from {least} on; expect more false alarms",
+                f"X has {counted(len(usable), 'session')}, and a false alarm rate of {self.false_alarm_rate:.2g} can "
+                f"only hold from {least} on; expect more false alarms",
                 UserWarning,
                 stacklevel=2,
             )
-        self.session_length_ = float(np.median([session.length for session in counted]))
-        self.doubtful_ = self._find_doubtful(counted)
+        self.session_length_ = float(np.median([session.length for session in usable]))
+        self.doubtful_ = self._find_doubtful(usable)
         doubtful = set(self.doubtful_.tolist())
         # Sessions that may be another person's have no influence on the threshold, and little on the profile.
-        self._calibrate([session for i, session in enumerate(counted) if i not in doubtful])
+        self._calibrate([session for i, session in enumerate(usable) if i not in doubtful])
         for i in self.doubtful_:
-            self.profile_.add(counted[i], DOUBTFUL_WEIGHT)
+            self.profile_.add(usable[i], DOUBTFUL_WEIGHT)
         self.previous_score_ = 0.0  # a part of the score of the latest session, which `update` adds to the next
-        self.n_sessions_ = len(counted)
+        self.n_sessions_ = len(usable)
         return self
 
     def check_parameters(self) -> None:

@@ -19,7 +19,7 @@ from visionnmf.io.inputs import names_of
 
 from .log_formats import read_logs
 from .session_cutter import MAX_USERS, sessions
-from .session_scorer import SessionScorer, least_sessions
+from .session_scorer import SessionScorer, Symbols, least_sessions
 from .settings import LogSource, ScorerSettings, SessionCutting
 from .store import MasqueradeModel, save
 
@@ -85,11 +85,10 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    unfitted = SessionScorer(**asdict(scorer))
-    work = {name: (unfitted, list(own)) for name, own in learnt.items()}
+    work = {name: (SessionScorer(**asdict(scorer)), list(own)) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     # fits a scorer for each user, and stores it in `fitted` by the user's name
-    run_parallel(work, _fitted, n_jobs, fitted.__setitem__)
+    run_parallel(work, fitted_to, n_jobs, fitted.__setitem__)
     result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
@@ -110,11 +109,11 @@ def _line(row: dict[str, Any]) -> str:
     return f"{row['user']}: {sessions}, {commands}{unlike}{few}"
 
 
-def _fitted(scorer: SessionScorer, sessions: list[tuple[str, ...]]) -> SessionScorer:
-    """Return a new scorer with the parameters of `scorer`, fitted to one user's sessions."""
+def fitted_to(detector: Any, sessions: Sequence[Symbols]) -> Any:
+    """Return a detector, fitted to one user's sessions without the warning that they are few, which reports say."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"X has \d+ sessions")  # the line of the user says so
-        return SessionScorer(**scorer.get_params()).fit(sessions)
+        warnings.filterwarnings("ignore", r"X has \d+ sessions?, and a false alarm rate")
+        return detector.fit(sessions)
 
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-from visionnmf._text import printable
+from visionnmf._text import counted, printable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, output_folder, read_image, read_reduced
 
 from .media import Clip, as_clip, reduced
-from .page import LARGE, SMALL, Block, Page, cell, plural, share_cell
+from .page import LARGE, SMALL, Block, Page, cell, share_cell
 
 CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
@@ -87,10 +87,13 @@ class BackgroundPage(Page):
 
     def headline(self) -> list[tuple[str, str]]:
         """Return the share of foreground, and the number of events where they were asked for."""
-        return [(f"{np.mean(self.shares or 0):.2%}", "of all pixels are foreground"), *super().headline()]
+        shares = [(f"{np.mean(self.shares):.2%}", "of all pixels are foreground")] if self.shares else []
+        return [*shares, *super().headline()]
 
     def count(self, report: Report) -> None:
-        """Note the share of foreground, and count the events."""
+        """Note the share of foreground, and count the events; a live run that was finished already has no frames."""
+        if not report.frames:
+            return
         masks = report.figures.get("masks")
         self.shares.append(report.foreground_share if masks is None else masks.foreground_share)
         if report.events is not None:
@@ -102,11 +105,13 @@ class BackgroundPage(Page):
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the players, or the background where there is no preview, and the events."""
+        if not report.outputs:
+            return
         first = report.shown.get("first_time", 0.0)
         clip, names = self._clip(report)
         if clip is not None:
             codes = [_clock(first + time) for time in clip.times]
-            caption = f"{len(codes)} of {plural(report.frames, 'frame')}, {clip.width} x {clip.height} pixels"
+            caption = f"{len(codes)} of {counted(report.frames, 'frame')}, {clip.width} x {clip.height} pixels"
             yield {"kind": "players", "clip": clip, "names": names, "codes": codes, "caption": caption}
         else:
             yield from self.figure(_written(report, "_background.png"), "background")
@@ -147,7 +152,7 @@ class BackgroundPage(Page):
             )
         self.limits["events"] += len(report.events) - len(shown)
         block = {"kind": "events", "events": shown, "lanes": len(ends), "seeks": clip is not None}
-        return block | {"ends": (_clock(first), _clock(last)), "caption": plural(len(report.events), "event")}
+        return block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(report.events), "event")}
 
 
 class FacesPage(Page):
@@ -210,7 +215,7 @@ class ClusterPage(Page):
         for number in numbers:
             members = np.flatnonzero(report.clusters == number)
             tiles = [(report.shown["images"][i], Path(report.images[i]).name) for i in members]
-            yield self.sheet(tiles, f"Cluster {number}: {plural(len(members), 'image')}")
+            yield self.sheet(tiles, f"Cluster {number}: {counted(len(members), 'image')}")
 
 
 class AnnotatePage(Page):
@@ -220,7 +225,7 @@ class AnnotatePage(Page):
 
     def name(self, report: Report) -> str:
         """Return how many images there are."""
-        return plural(len(report.figures.get("images", ())), "image")
+        return counted(len(report.images), "image") if report.figures else super().name(report)
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield a picture and a table of words for each image, then how often each word was given."""
@@ -365,18 +370,22 @@ class ReproducePage(Page):
             self.attention["Notes"] = [(QUICK, 0)]
 
     def name(self, report: Report) -> str:
-        """Return the name and the title of an item."""
+        """Return the name and the title of an item; a failure of the whole run has neither."""
+        if not report.figures:
+            return super().name(report)
         return f"{report.figures['name']}: {report.title}"
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an item: its data, and how many claims came out, or why there is no result."""
+        if not report.figures:
+            return super().row(report, link)
         verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
         self.counts.update({"items": 1} | {f"claims {kind}": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
         found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
         took = (
             "not run"
             if report.seconds is None
-            else f"{found or plural(len(report.rows), 'row')}; {report.seconds:.1f} s"
+            else f"{found or counted(len(report.rows), 'row')}; {report.seconds:.1f} s"
         )
         return [cell(self.name(report), href=link), report.available, report.error or took]
 

@@ -270,11 +270,6 @@ def share_cell(share: float) -> Block:
     return cell(round(100 * share, 2), bar=share)
 
 
-def plural(count: int, word: str) -> str:
-    """Return a number of things in words."""
-    return f"{count} {word}{'s' * (count != 1)}"
-
-
 def _shown(value: Any) -> Any:
     """Return a text as it may be shown, which steers nothing; the template escapes it afterwards."""
     return printable(value) if type(value) is str else value

@@ -1,7 +1,7 @@
 """The tables and figures of the papers, repeated: :func:`reproduce`, the command ``visionnmf reproduce``.
 
 =====================  ==========================================================================
-:func:`reproduce`      runs tables and figures, and writes a page that compares them with the papers'
+:func:`reproduce`      runs tables and figures, and compares them with the papers'
 :func:`list_items`     all tables and figures, and which of them can be repeated here
 :class:`Experiment`    one table or figure; :mod:`.registry` says how one is added
 =====================  ==========================================================================

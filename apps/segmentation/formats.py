@@ -90,8 +90,7 @@ def _checked(result: Any) -> SegmentationResult:
 
 def _pairs(pictures: Any) -> Iterator[tuple[str, SegmentationResult]]:
     """Yield names and results; raise ParameterError for anything else."""
-    listed = list(pictures) if isinstance(pictures, Iterable) and not hasattr(pictures, "dtype") else [pictures]
-    for pair in listed:
+    for pair in pictures if isinstance(pictures, Iterable) and not hasattr(pictures, "dtype") else [pictures]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ParameterError(f"pictures must be pairs of a file name and a result; got {shown(pair)}")
         yield pair[0], _checked(pair[1])

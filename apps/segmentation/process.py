@@ -24,7 +24,7 @@ from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, 
 from visionnmf.io.inputs import stem_of
 
 from .hierarchy import count_labels
-from .overlays import draw_beside, draw_memberships, hexadecimal
+from .overlays import OUTSIDE, draw_beside, draw_memberships, hexadecimal
 from .segmenter import SegmentationResult, fewer_segments, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
@@ -67,9 +67,9 @@ def process_image(
     wanted : WantedSegments, optional
         Which segments are wanted, and by which method; as many as the picture has, when not given. The method "paper"
         is refused here; see :func:`.paper_segments`. Markers are read from a picture of the image's size: its most
-        frequent colour is the background, each other colour a marker. Markers are numbered by red, then green, then
-        blue. Without a number or a scale the whole image is divided among them; with one, or with "auto", they correct
-        the segments found there.
+        frequent colour, or 65535 in 16 bits of grey, is the background, each other colour a marker. Markers are
+        numbered by red, then green, then blue. Without a number or a scale the whole image is divided among them; with
+        one, or with "auto", they correct the segments found there.
     outputs : Outputs, optional
         What is written besides the four pictures.
     out : str or Path, default="."
@@ -258,7 +258,9 @@ def read_markers(file: str | Path) -> DrawnMarkers:
             "background; draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as "
             "PNG"
         )
-    background = counts.argmax()
+    unmarked = OUTSIDE * (2**32 + 2**16 + 1)  # as 16 bits of grey have it in labels, where 0 is the first marker
+    grey = image.dtype == np.uint16 and not (image != image[..., :1]).any()
+    background = len(names) - 1 if grey and names[-1] == unmarked else counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
     codes = np.delete(names.astype(np.int64), background)

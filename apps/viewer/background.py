@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 from magicgui.widgets import PushButton
-from napari.layers import Image, Shapes
+from napari.layers import Image, Labels, Shapes
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import (
@@ -50,7 +50,7 @@ class Background(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.video = self.choice(napari_viewer, Image, "video", but=(SCENE,))
+        self.video = self.choice(napari_viewer, Image, "video")
         self.read = [
             control(VideoSettings, "start", step=0.5),
             control(VideoSettings, "end", SECONDS, step=0.5),
@@ -110,9 +110,9 @@ class Background(Panel):
         self._learnt, self._raw = found, {}
         n, *shape = found.frames.shape[:3]
         size = 1 / found.video.scale
-        self.put("image", SCENE, found.model.background_, scale=(size, size), visible=False)
+        self.put(Image, SCENE, found.model.background_, scale=(size, size), visible=False)
         place = {"scale": (found.video.every, size, size), "translate": (found.first, 0, 0)}
-        layer = self.put("labels", OUTPUT, np.zeros((n, *shape), np.uint8), **place)
+        layer = self.put(Labels, OUTPUT, np.zeros((n, *shape), np.uint8), **place)
         layer.colormap = {COUNTS: "red", TOO_SMALL: "yellow", None: "transparent"}
         self.viewer.dims.set_current_step(0, found.first + self._shown() * found.video.every)
         self.mask()
@@ -125,8 +125,8 @@ class Background(Panel):
 
     def mask(self, *_: Any) -> None:
         """Show the foreground with the present settings, of the frame that is looked at first."""
-        learnt = self._learnt
-        if learnt is None or OUTPUT not in self.viewer.layers:
+        learnt, layer = self._learnt, self.made(OUTPUT)
+        if learnt is None or layer is None:
             return
         records: dict[str, Any] = {
             "video": learnt.video,
@@ -135,7 +135,7 @@ class Background(Panel):
             "outputs": OutputSettings(masks="png", events="scene"),
             "events": EventSettings(min_area=self.min_area.value),
         }
-        masks, shown, area = self.viewer.layers[OUTPUT].data, self._shown(), self.min_area.value
+        masks, shown, area = layer.data, self._shown(), self.min_area.value
         raw = self._raw.setdefault(self.threshold.value, {})
 
         def work() -> Iterator[int]:
@@ -158,8 +158,9 @@ class Background(Panel):
     def _masked(self, number: int) -> None:
         """Show the masks again if that of the frame that is looked at has changed."""
         assert self._learnt is not None
-        if number == self._shown():
-            self.viewer.layers[OUTPUT].refresh()
+        layer = self.made(OUTPUT)  # None if it was removed in the meantime
+        if layer is not None and number == self._shown():
+            layer.refresh()
         self.state.value = f"Masking {number + 1} of {len(self._learnt.frames)} frames ..."
 
     def _new_region(self, name: str) -> None:

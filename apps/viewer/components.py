@@ -16,7 +16,6 @@ from visionnmf.io import stem_of
 from .layers import SOURCE, samples_of, source_of
 from .panel import Panel, control
 
-OUTPUTS = ("components", "codes")
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
 
 
@@ -37,7 +36,7 @@ class Components(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.stack = self.choice(napari_viewer, Image, "image stack", but=OUTPUTS)
+        self.stack = self.choice(napari_viewer, Image, "image stack")
         names = ("samples", "n_components", "loss", "random_state")
         self.controls = [control(FactorSettings, name) for name in names]
         self.start = PushButton(text="Factorise")
@@ -67,15 +66,15 @@ class Components(Panel):
         """Show codes and components as layers, and how to repeat them."""
         factors, (self.command.value, self.python.value) = found
         for name, data in factors.items():
-            self.put("image", name, data).reset_contrast_limits()
+            self.put(Image, name, data).reset_contrast_limits()
 
 
 def _repeated(layer: Any, wanted: FactorSettings) -> tuple[str, str]:
     """Return the command, empty where the layer has no file, and the Python lines that repeat a factorisation."""
     source = source_of(layer) or ""
     reader = next((READERS[ending] for ending in READERS if source.lower().endswith(ending)), None)
-    if reader is None and layer.metadata.get(SOURCE) and layer.data.ndim == 3:  # a photograph
-        reader = "visionnmf.io", "read_image"
+    if layer.metadata.get(SOURCE):  # read by us, whatever the ending: a photograph or a video
+        reader = ("visionnmf.io", "read_image") if layer.data.ndim == 3 else None
     stack = f"viewer.layers[{layer.name!r}].data" if reader is None else f"{reader[1]}({source!r})"
     lines = [
         "from visionnmf import NMF",

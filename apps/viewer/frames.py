@@ -107,15 +107,17 @@ class VideoFrames:
             container = self._open.enter_context(container_of(self._path, self._limit))
             stream = video_stream_of(self._path, container, MAX_FRAME_PIXELS)
             stream.thread_type, stream.codec_context.thread_count = "AUTO", CODEC_THREADS
-            container.seek(self._stamps[number], stream=stream)
             converter, size, before = FrameConverter(), (self._reader.width, self._reader.height), -1
-            for frame in container.decode(stream):
-                at = numbers.get(stamp_of(frame) or 0, -1)
-                if (at > number) if before < 0 else (at != before + 1):
-                    break  # it was entered too late, or stamps are not those of packets
-                before = at
-                if at >= number - AHEAD:  # earlier ones are not worth converting
-                    yield at, upright_frame(self._path, frame, converter, turn_of(frame), size)
+            with suppress(*CODEC_ERRORS):  # damaged: the reader goes on behind the damage
+                container.seek(self._stamps[number], stream=stream)
+                for frame in container.decode(stream):
+                    at = numbers.get(stamp_of(frame) or 0, -1)
+                    if (at > number) if before < 0 else (at != before + 1):
+                        break  # it was entered too late, or stamps are not those of packets
+                    before = at
+                    if at >= number - AHEAD:  # earlier ones are not worth converting
+                        yield at, upright_frame(self._path, frame, converter, turn_of(frame), size)
             self._can_enter = before == len(self) - 1
         if not self._can_enter:
+            self._kept.clear()  # the reader leaves damaged frames out, and so counts in another way
             yield from enumerate(self._reader)

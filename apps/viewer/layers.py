@@ -73,7 +73,7 @@ def _parts(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write labels, or scribbles for ``--markers``, as ``segment`` does, from 0 on in 16 bits; return the file."""
+    """Write labels, or scribbles for `markers`, as ``segment`` does, from 0 on in 16 bits; return the file."""
     labels = np.asarray(data)
     if labels.ndim != 2 or labels.min() < 0 or labels.max() > 65535:
         raise ParameterError(
@@ -92,7 +92,8 @@ def source_of(layer: Any) -> str | None:
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
     """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
 
-    With `rgb` it is a picture (height, width, 3), whose pixels are the rows. Raises ParameterError for other arrays.
+    With `rgb` it is a picture (height, width, 3 or 4), whose pixels are the rows, without alpha. Raises ParameterError
+    for other arrays.
     """
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
@@ -104,5 +105,5 @@ def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[
         raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
     X = np.asarray(stack, np.float32)
     if rgb:
-        return X.reshape(-1, 3), shape[:2]
+        return X[..., :3].reshape(-1, 3), shape[:2]
     return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from magicgui.widgets import ComboBox, Container, Label, PushButton, TextEdit, create_widget
@@ -56,15 +57,23 @@ class Panel(Container):
         self._error = ""
         super().__init__(widgets=[*controls, self.state, *shown])
 
-    @staticmethod
-    def choice(
-        viewer: Any, kind: type[Any], label: str, *, optional: bool = False, but: Sequence[str] = ()
-    ) -> ComboBox:
-        """Return a control that chooses a layer of a kind; those that are called as in `but` are left out."""
+    @cached_property  # there before `__init__`, because controls that are given to it look here
+    def _made(self) -> dict[str, Any]:
+        """The layers of results by the names that they were made with; others may have the same names."""
+        return {}
+
+    def made(self, name: str) -> Any:
+        """Return the layer of a result, or None if there is none or it was removed."""
+        found = self._made.get(name)
+        return next((layer for layer in self.viewer.layers if layer is found), None)
+
+    def choice(self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False) -> ComboBox:
+        """Return a control that chooses a layer of a kind; the panel's own results are left out."""
 
         def there(_: Any) -> list[Any]:
             """Return the layers that there are at present."""
-            return [layer for layer in viewer.layers if isinstance(layer, kind) and layer.name not in but]
+            own = [*map(id, self._made.values())]
+            return [layer for layer in viewer.layers if isinstance(layer, kind) and id(layer) not in own]
 
         return ComboBox(label=label, choices=there, nullable=optional)
 
@@ -133,18 +142,19 @@ class Panel(Container):
         self.state.value = self._error = str(problem) if ours else f"{type(problem).__name__}: {problem}"
         show_error(self._error)
 
-    def put(self, kind: str, name: str, data: Any, **attributes: Any) -> Any:
-        """Show data in the layer of this name, which is made where there is none of as many axes; return the layer."""
-        layers = self.viewer.layers
-        if name in layers and layers[name].ndim == data.ndim:
-            layers[name].data = data
+    def put(self, kind: type[Any], name: str, data: Any, **attributes: Any) -> Any:
+        """Show data in the layer of this result, made where there is none of as many axes; return the layer."""
+        layers, layer = self.viewer.layers, self.made(name)
+        if layer is not None and layer.ndim == data.ndim:
+            layer.data = data
             for attribute in attributes.keys() & {"scale", "translate"}:
-                setattr(layers[name], attribute, attributes[attribute])
-            return layers[name]
-        if name in layers:
-            del layers[name]
+                setattr(layer, attribute, attributes[attribute])
+            return layer
+        if layer is not None:
+            layers.remove(layer)
         chosen = list(layers.selection)
-        layer = getattr(self.viewer, f"add_{kind}")(data, name=name, **attributes)
+        self._made[name] = layer = kind(data, name=name, **attributes)  # known before choices are made anew
+        self.viewer.add_layer(layer)
         if chosen:  # a new layer would take the brush away from that which is drawn on
             layers.selection = chosen
         return layer

@@ -15,7 +15,7 @@ from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
-from visionnmf.io import output_folder, read_image, stem_of
+from visionnmf.io import output_folder, read_image, stem_of, together
 
 from .layers import LABELS, source_of, write_labels
 from .panel import Panel, control
@@ -35,7 +35,7 @@ class Segment(Panel):
         self.way = RadioButtons(label="by", choices=list(WAYS.items()), value="scale")
         self.scale = control(WantedSegments, "scale", load_border_model().scale, widget_type="FloatSlider", step=0.001)
         self.number = control(WantedSegments, "n_segments", 8, annotation=int, min=1, max=choices.MAX_SEGMENTS)
-        self.markers = self.choice(napari_viewer, Labels, "scribbles", optional=True, but=(OUTPUT,))
+        self.markers = self.choice(napari_viewer, Labels, "scribbles", optional=True)
         self.draw = PushButton(text="New scribbles", tooltip="Draw with a label for each thing; M takes the next one.")
         self.folder = FileEdit(label="folder", mode="d", value=Path())
         self.save = PushButton(text="Save labels and scribbles")
@@ -101,7 +101,7 @@ class Segment(Panel):
     def _cut(self, found: tuple[WantedSegments, NDArray[np.uint16]]) -> None:
         """Show segments, and how to repeat them."""
         wanted, labels = found
-        self.put("labels", OUTPUT, labels, opacity=0.5)
+        self.put(Labels, OUTPUT, labels, opacity=0.5)
         if self._source is None:
             self.command.value = ""
             self.python.value = "# The layer is not what a file holds; save it first, and open the file."
@@ -125,9 +125,10 @@ class Segment(Panel):
 
     def _save(self) -> None:
         """Write the labels, and the scribbles that the command takes; a file of somebody else is kept."""
-        if OUTPUT not in self.viewer.layers:
+        segments = self.made(OUTPUT)
+        if segments is None:
             return self.say("Press Segment first.")
-        files = {self._file(LABELS): self.viewer.layers[OUTPUT]}
+        files = {self._file(LABELS): segments}
         if self.markers.value is not None:
             files[self._file("_scribbles.png")] = self.markers.value
         try:
@@ -135,8 +136,9 @@ class Segment(Panel):
             for file in files:
                 if file.exists() and file not in self._saved:
                     raise OutputExistsError(f"{file}: exists already; choose another folder")
-            for file, layer in files.items():
-                write_labels(str(file), layer.data, {})
+            with together():
+                for file, layer in files.items():
+                    write_labels(str(file), layer.data, {})
         except VisionNMFError as error:
             return self.say(error)
         self._saved |= {*files}

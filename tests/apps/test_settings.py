@@ -1,5 +1,6 @@
 """Records of settings: checked once, documented once, and options of a command."""
 
+import inspect
 import pickle
 import pydoc
 from dataclasses import FrozenInstanceError
@@ -10,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from visionnmf.apps.cli.records import with_records
+from visionnmf.apps.cli.records import name_flags, with_records, with_typer_options
 from visionnmf.apps.settings import Option, check_record, options_of, settings
 from visionnmf.exceptions import ParameterError
 
@@ -55,6 +56,7 @@ def run(*words):
     ) -> None:
         seen.append((name, time, loud))
 
+    name_flags(with_typer_options(inspect.signature(command)))  # as every command does
     result = CliRunner().invoke(app, list(words))
     return result, seen[0] if seen else None
 

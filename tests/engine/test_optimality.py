@@ -7,14 +7,16 @@ import pytest
 import scipy.sparse as sp
 from loss_checks import losses_where
 from naive import least_absolute_deviations
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog, lsq_linear, nnls
 from sklearn.neighbors import kneighbors_graph
 
+from visionnmf import NMF, Penalty
 from visionnmf.engine import solving
 from visionnmf.engine.losses import Loss
-from visionnmf.engine.optimality import optimality
-from visionnmf.engine.penalties import Penalties
+from visionnmf.engine.optimality import optimality, projected_gradient
+from visionnmf.engine.penalties import Bounds, Penalties
 from visionnmf.engine.problem import Problem
+from visionnmf.exceptions import ParameterError
 
 LOSSES = losses_where(betas=(0.5, 1.5, -1.0))
 SMOOTH = [loss for loss in LOSSES if loss.record.kink == 0]
@@ -243,6 +245,38 @@ def test_constraints_of_several_entries_count_through_their_prox(penalty, rng):
             F -= step * (gram @ F - A @ X)
             p.prox(F, step)
     assert optimality(problem, Wt, H) < 1e-3 < 0.03 < start
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("each", [False, True])
+def test_the_projected_gradient_is_0_at_minima_within_bounds(each, dtype, rng):
+    """Of one factor after the other, as scipy finds them; the other one is fixed by equal bounds."""
+    X, W = 2 * rng.random((9, 30)).astype(dtype), rng.random((9, 3)).astype(dtype)
+    low, high = (np.full((3, 30), 0.1), np.full((3, 30), 0.6))
+    if each:
+        low, high = low * rng.random((3, 30)), high * (0.5 + rng.random((3, 30)))
+    low, high = low.astype(dtype), high.astype(dtype)
+    # an l1 term of weight 0.2 shifts the right-hand side of the normal equations
+    shift = np.linalg.lstsq(W.astype(float).T, np.full(3, 0.2), rcond=None)[0]
+    solved = [
+        lsq_linear(W.astype(float), x - shift, (a, b), "bvls", tol=1e-14).x
+        for x, a, b in zip(X.T.astype(float), low.T, high.T, strict=True)
+    ]
+    H = np.clip(np.array(solved).T.astype(dtype), low, high)
+    H = np.where(abs(H - low) < 1e-6, low, np.where(abs(H - high) < 1e-6, high, H)).astype(dtype)
+    assert (H == low).any() and (H == high).any() and ((H > low) & (H < high)).any()
+    bounds = {"terms": (Bounds(low, high),)} if each else {"low": 0.1, "high": 0.6}
+    fixed = Penalties(terms=(Bounds(W.T.copy(), W.T.copy()),))
+    problem = Problem(X, Loss("frobenius"), fixed, Penalties(l1=0.2, **bounds))
+    Wt, start = W.T.copy(), ((low + high) / 2).astype(dtype)
+    assert projected_gradient(problem, Wt, H) < 1e-5 * projected_gradient(problem, Wt, start)
+
+
+def test_the_projected_gradient_knows_bounds_only(rng):
+    for side, penalty in (("W", Penalty(simplex=True)), ("H", Penalty(groups=[[0, 1]], group_l1=1))):
+        model = NMF(2, loss="frobenius", stop="projected-gradient", **{f"penalty_{side}": penalty})
+        with pytest.raises(ParameterError, match=f"stop must be another rule with .* in penalty_{side}; got"):
+            model.fit(rng.random((6, 5)))
 
 
 def test_nothing_to_fit_is_optimal():

@@ -116,7 +116,6 @@ def test_forms_of_tables_are_recognised(tmp_path, frame, options, note):
         ("-1,5,2,07\n3,25,-0,5\n", "its numbers look divided"),
         ("a,b\n1,5,2,5\n3,25,0,5\n", "its numbers look divided"),
         ("0,1\n1,5,2,5\n3,25,0,5\n", "its numbers look divided"),
-        ("10,1,2,5\n30,2,1,7\n4,3,9,0\n", "its numbers look divided"),  # one decimal
         ("id,a\n0,0.5\n1,0.7\n2,0.1\n", "column id counts the rows; remove it"),
         ("id,a\n1,0.5\n2,0.7\n3,0.1\n", "column id counts the rows; remove it"),
         ("0,0.5\n1,0.7\n2,0.1\n", "column 0 counts the rows"),

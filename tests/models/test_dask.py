@@ -120,6 +120,7 @@ def test_fixed_components_and_several_starts():
         ({"solver": "rri"}, "solver must be able .*'admm'.* does not take data in blocks"),
         ({"init": "nndsvd"}, "init must be 'random' or 'custom' for a Dask array"),
         ({"penalty_W": Penalty(graph="knn", graph_weight=1)}, "penalty_W must be of box, l1, l2 and simplex"),
+        ({"penalty_W": Penalty(high=[[1.0] * 3] * 2)}, "penalty_W must be of box.*; got high of each entry"),
         ({"penalty_H": Penalty(graph="knn", graph_weight=1)}, "graph of penalty_H must be a matrix"),
         ({"zero_weight": 0.5}, "zero_weight must be 1 for a Dask array"),
         ({"exact_codes": False}, "exact_codes must be True or None for a Dask array"),

@@ -187,6 +187,7 @@ BAD = {
     "nndsvd": (lambda X: X, {"init": "nndsvd"}, "init must be 'random'"),
     "simplex": (lambda X: X, {"penalty_W": Penalty(simplex=True)}, "penalty_W must be of box, l1 and l2"),
     "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
+    "bounds": (lambda X: X, {"penalty_H": Penalty(low=np.ones((3, 24)))}, "of box.*; got low of each entry"),
     "loss": (lambda X: X, {"loss": "itakura-saito"}, r"loss must be one of .*'frobenius'.* for an array on a device"),
     "solver": (lambda X: X, {"loss": 2, "solver": "nenmf"}, r"as \['hals'\] can; got 'nenmf', which does not take an"),
     "multiplicative": (lambda X: X, {"loss": "kullback-leibler", "solver": "mu"}, r"as \['admm'\] can; got 'mu'"),

@@ -68,6 +68,17 @@ def test_a_fit_is_what_its_attributes_say(solver, loss, dtype, X):
     np.testing.assert_array_equal(model.inverse_transform(W), W @ H)
 
 
+@pytest.mark.parametrize(
+    ("solver", "loss", "exact"),
+    [("rri", "manhattan", None), ("mu", "kullback-leibler", None), ("hals", "frobenius", False)],
+)
+def test_a_sample_of_weight_0_has_the_codes_of_the_components(solver, loss, exact, X):
+    """A fit does not see it, so nothing but the final components can give its codes."""
+    model = NMF(4, solver=solver, loss=loss, exact_codes=exact, random_state=0, max_iter=20, tol=0)
+    W = model.fit_transform(X, sample_weight=np.repeat([0, 1], [2, 58]))
+    np.testing.assert_allclose(W[:2], codes(X[:2], model.components_, loss).T, rtol=1e-6)
+
+
 @pytest.mark.parametrize("solver", ["rri", "hals"])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_objective_never_rises(solver, seed):

@@ -114,8 +114,12 @@ def test_what_a_method_does_not_take_is_refused_in_one_sentence(method, rng):
         gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
         with pytest.raises(ParameterError, match=f"got '{method}', which does not take missing entries"):
             OnlineNMF(3, method=method, missing_values=np.nan).fit(gaps)
-    with pytest.raises(ParameterError, match="penalty_W must be without graph and groups"):
-        OnlineNMF(3, method=method, penalty_W=Penalty(graph="knn")).fit(X)
+    for refused, word in (
+        (Penalty(graph="knn"), "graph"),
+        (Penalty(low=np.full((3, len(X)), 0.1)), "low of each entry"),
+    ):
+        with pytest.raises(ParameterError, match=f"penalty_W must be without graph, groups and bounds.*got {word}"):
+            OnlineNMF(3, method=method, penalty_W=refused).fit(X)
     with pytest.raises(ParameterError, match="graph of penalty_H must be None or a matrix"):
         OnlineNMF(3, method=method, penalty_H=Penalty(graph="knn")).fit(X)
 

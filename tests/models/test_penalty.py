@@ -170,6 +170,34 @@ def test_a_penalty_that_a_scale_escapes_is_reported(penalty, rng):
         NMF(2, penalty_H=Penalty(high=1), **options).fit(X)
 
 
+def test_the_warning_of_scale_names_the_users_line_once(rng):
+    da = pytest.importorskip("dask.array")
+    X, penalty_H = rng.random((12, 6)), Penalty(l1=0.1)
+    for n_components, data in ((2, X), ("auto", X), (2, da.from_array(X, chunks=(5, 6)))):
+        model = NMF(n_components, penalty_H=penalty_H, loss="frobenius", random_state=0, max_iter=5, tol=0)
+        for fit in (model.fit, model.fit_transform):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fit(data)
+            found = [warning for warning in caught if "can be escaped" in str(warning.message)]
+            assert [warning.filename for warning in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the codes alone of given components cannot grow in their place
+        model.set_params(components_init=rng.random((2, 6)), update_components=False).fit(X)
+
+
+def test_bounds_hold_a_factor_by_what_they_bound():
+    l2, low, high = {"l2": 0.1}, np.zeros((2, 6)), np.ones((2, 6))
+    low[:, 0] = 0.1
+    for fixed in ({"low": 0.1}, {"low": low}, {"simplex": True}):  # no scale makes such a factor small
+        assert resolve(Penalty(**l2, **fixed)).escapes == []
+    low[1] = 0  # of the second component one may
+    for free in ({}, {"high": 1}, {"low": low}, {"high": high}):
+        assert resolve(Penalty(**l2, **free)).escapes == ["l2"]
+    assert resolve(Penalty(high=high)).holds and resolve(Penalty(low=0.1, high=1)).holds
+    assert not resolve(Penalty(low=low)).holds and not resolve(Penalty(low=0.1)).holds
+
+
 @pytest.mark.parametrize("solver", ["nenmf", "ogm"])
 def test_each_entry_may_have_its_bounds(solver, rng):
     X, loss = rng.random((12, 6)), "manhattan" if solver == "ogm" else "frobenius"
@@ -183,8 +211,31 @@ def test_each_entry_may_have_its_bounds(solver, rng):
     assert codes.fit_transform(X).max() <= 0.3 + 1e-12
     with pytest.raises(ParameterError, match=r"0 <= low <= high; got arrays of shape \(2, 6\)"):
         NMF(2, penalty_H=Penalty(low=high, high=low)).fit(X)
-    with pytest.raises(ParameterError, match="shape"):
+    with pytest.raises(
+        ParameterError, match=r"low and high of penalty_H must have the shape of the factor, \(3, 6\); got \(2, 6\)"
+    ):
         NMF(3, loss=loss, solver=solver, penalty_H=Penalty(low=low, high=high)).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "got"),
+    [
+        ({"low": [[0, 1], [0]]}, r"got \[\[0, 1\], \[0\]\] and None"),
+        ({"high": [["a", "b"]]}, r"got 0 and \[\['a', 'b'\]\]"),
+        ({"low": np.zeros((2, 6)), "high": np.ones((3, 6))}, "got array"),
+        ({"high": sp.csr_array(np.ones((2, 6)))}, "got 0 and <"),
+        ({"high": np.ones(6)}, r"got arrays of shape \(6,\)"),
+        ({"low": np.full((2, 6), np.nan)}, "got arrays of shape"),
+    ],
+)
+def test_bounds_that_are_no_array_are_refused(bounds, got):
+    with pytest.raises(ParameterError, match="low and high of penalty_H must be numbers, or arrays .*" + got):
+        NMF(2, penalty_H=Penalty(**bounds)).fit(np.ones((3, 6)))
+
+
+def test_bounds_of_each_entry_fix_the_number_of_components(rng):
+    with pytest.raises(ParameterError, match="n_components must be a number with bounds of each entry; got 'auto'"):
+        NMF("auto", loss="frobenius", penalty_W=Penalty(high=np.ones((2, 12)))).fit(rng.random((12, 6)))
 
 
 def test_fit_with_each_side(rng):

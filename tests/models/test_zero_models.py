@@ -9,6 +9,7 @@ from helpers import random_array
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty, load_model
+from visionnmf.models import sparse_data
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -59,3 +60,34 @@ def test_data_that_are_0_may_have_codes_that_are(rng):
             warnings.simplefilter("error")
             model = NMF(2, random_state=0, max_iter=4000).fit(data)
         assert not math.isnan(model.optimality_)
+
+
+@pytest.mark.filterwarnings("ignore:NMF found codes 0", "ignore:the l1 of penalty_W can be escaped")
+def test_a_zero_factor_is_fitted_again_unless_the_user_has_named_the_fit(rng):
+    X, penalty = rng.random((12, 8)), Penalty(l1=1e3)
+    for parameters, end, n_fits in (
+        ({}, 400, 2),
+        ({"solver": "admm"}, 400, 1),
+        ({"init": "nndsvda"}, 400, 1),
+        ({}, 9, 1),
+    ):
+        seen = []
+
+        def callback(iteration, objective, seen=seen, end=end):
+            seen.append(iteration)
+            return iteration == end
+
+        model = NMF(2, penalty_W=penalty, random_state=0, tol=0, max_iter=60, callback=callback, **parameters).fit(X)
+        assert math.isnan(model.optimality_) and seen.count(1) == n_fits
+
+
+@pytest.mark.filterwarnings("ignore:NMF found codes 0")
+def test_the_tolerance_of_least_squares_is_a_share_whatever_the_rule(counts, monkeypatch):
+    given = []
+    fit = sparse_data.fit
+    monkeypatch.setattr(
+        sparse_data, "fit", lambda *factors, **limits: (given.append(limits["tol"]), fit(*factors, **limits))
+    )
+    for stop, tol in (("auto", 0.02), ("decrease", 50.0)):
+        NMF(2, stop=stop, tol=tol, random_state=0).fit(counts)
+    assert given == [0.02, 1e-3]

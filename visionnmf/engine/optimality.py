@@ -32,7 +32,7 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blo
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO, Loss
-from .penalties import Box, Penalties
+from .penalties import Bounds, Box, Penalties
 from .problem import Problem
 from .products import floors
 
@@ -65,12 +65,18 @@ def optimality(problem: Problem, Wt: Array, H: Array) -> float:
 
 
 def projected_gradient(problem: Problem, Wt: Array, H: Array) -> float:
-    """Return the norm of the projected gradient: at the lower bound of a factor only what is negative counts."""
+    """Return the norm of the gradient projected at bounds: there only what leads inside counts."""
     found = gradients(problem, Wt.astype(np.float64), H.astype(np.float64))
     total = 0.0
     for F, G, penalty in ((Wt, found.codes, problem.penalty_W), (H, found.components, problem.penalty_H)):
-        slope = G + penalty_gradient(penalty, F)
-        total += sum_of_squares(np.where(F > penalty.low, slope, np.minimum(slope, 0)))
+        slope = G + penalty.gradient(F)
+        for term in penalty.linear:
+            slope += term.slope(len(F))
+        bounds = penalty.constraint
+        assert isinstance(bounds, Box | Bounds)  # of any other constraint the projection is not one of each entry
+        low, high = (np.asarray(bound, F.dtype) for bound in (bounds.low, bounds.high))
+        slope = np.where(F > low, slope, np.minimum(slope, 0))
+        total += sum_of_squares(np.where(F < high, slope, np.maximum(slope, 0)))
     return float(np.sqrt(total))
 
 

@@ -178,6 +178,7 @@ class Bounds(Proximal):
 
     low: Array
     high: Array
+    name: str = "low and high"  # for messages
 
     kind = "bounds"
     of_points = True
@@ -186,14 +187,14 @@ class Bounds(Proximal):
         return 0.0  # a constraint costs nothing
 
     def component(self, k: int) -> Bounds:
-        return Bounds(self.low[k : k + 1], self.high[k : k + 1])
+        return Bounds(self.low[k : k + 1], self.high[k : k + 1], self.name)
 
     def prox(self, F: Array, step: float | Array) -> None:
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
         if F.shape != self.low.shape:
-            raise ParameterError(f"low and high must have the shape of the factor, {F.shape}; got {self.low.shape}")
+            raise ParameterError(f"{self.name} must have the shape of the factor, {F.shape}; got {self.low.shape}")
         np.clip(F, self.low, self.high, out=F)
 
 
@@ -512,12 +513,16 @@ class Penalties:
     @property
     def escapes(self) -> list[str]:
         """The sorted kinds of active terms that a scale of the factor, which the other one takes over, makes small."""
+        low = getattr(self.constraint, "low", 0.0)  # of a box or of each entry; a component with one > 0 keeps its size
+        if isinstance(self.constraint, Simplex) or np.atleast_2d(low).any(axis=1).all():
+            return []
         return sorted(self.kinds & {"l1", "l2", "graph", "groups"})
 
     @property
     def holds(self) -> bool:
         """Whether a term keeps the factor from growing."""
-        return bool(self.kinds - {"box"} or np.isfinite(self.high))
+        high = getattr(self.constraint, "high", 0.0)
+        return bool(self.kinds - {"box", "bounds"} or np.isfinite(high).all())
 
     @property
     def shrinks(self) -> bool:

@@ -50,7 +50,7 @@ from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality, projected_gradient
-from .penalties import ANY, L1, L2, SEPARABLE, Graph, Simplex, Term
+from .penalties import ANY, L1, L2, SEPARABLE, Bounds, Box, Graph, Penalties, Simplex, Term
 from .problem import Problem, Report
 from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
 from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
@@ -223,6 +223,12 @@ def _small_gradient(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAf
         raise ParameterError(
             f"stop must be another rule for {problem.loss.label}; got 'projected-gradient', but it has kinks"
         )
+    for side, penalty in (("W", problem.penalty_W), ("H", problem.penalty_H)):
+        if not isinstance(penalty.constraint, Box | Bounds):
+            raise ParameterError(
+                f"stop must be another rule with {penalty.constraint.kind} in penalty_{side}; got "
+                "'projected-gradient', which projects at bounds only"
+            )
     first = projected_gradient(problem, Wt, H)
     return lambda before: projected_gradient(problem, Wt, H) <= tol * first
 
@@ -260,6 +266,7 @@ class Found(NamedTuple):
     codes: Any  # (n_samples, r), or None if they are not wanted
     report: Report
     optimality: float
+    penalties: tuple[Penalties, Penalties]  # of the codes and of the components
     ridge: float = 0.0  # the l2 penalty on both factors that stands for the parameter `nuclear`; the estimator adds it
     apart: float = 0.0  # the relative difference of the best two starts, where it tells of other minima
 
@@ -274,7 +281,7 @@ def evaluate(
     final = problem.rescaled(norms)
     report = Report.of(final, Wt, H)
     distance = optimality(final, Wt, H) if measure and not report.is_zero else math.nan
-    return Found(solver, problem.loss, result, H, norms, codes, report, distance)
+    return Found(solver, problem.loss, result, H, norms, codes, report, distance, (final.penalty_W, final.penalty_H))
 
 
 # --- codes of fixed components ----------------------------------------------------------------------------------------

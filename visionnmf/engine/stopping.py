@@ -50,6 +50,7 @@ from .blocks import row_blocks
 
 if TYPE_CHECKING:
     from .losses import Loss
+    from .penalties import Penalties
     from .problem import Lost, Problem
 
 Factors = TypeVar("Factors")
@@ -233,6 +234,7 @@ class PrintedProgress:
     def __init__(self, callback: Callback | None, verbose: int) -> None:
         """Keep the user's callback or None, and the number of iterations between two lines; 0 prints nothing."""
         self.callback, self.interval = callback, (0, INTERVAL, 1)[min(int(verbose), 2)]
+        self.stopped = False  # whether the user's callback has stopped a fit
         # line of the last iteration if its number is no multiple of `interval`; `finish` prints it
         self.held = ""
 
@@ -241,7 +243,9 @@ class PrintedProgress:
         self.held = f"iteration {iteration}: objective {objective:.6g}" if self.interval else ""
         if self.interval and iteration % self.interval == 0:
             self.finish()
-        return self.callback(iteration, objective) if self.callback is not None else None
+        asked = self.callback is not None and bool(self.callback(iteration, objective))
+        self.stopped |= asked
+        return asked
 
     def begin(self, step: str) -> None:
         """Print that another step of the fit begins, after the line of the last iteration of the one before."""
@@ -298,15 +302,18 @@ def warn_not_converged(
     warnings.warn(warning, stacklevel=stacklevel)
 
 
-def warn_of_scale(problem: Problem, stacklevel: int) -> None:
+class ScaleWarning(UserWarning):
+    """The warning about a penalty that a factor can escape."""
+
+
+def warn_of_scale(codes: Penalties, components: Penalties, stacklevel: int) -> None:
     """Warn if a factor can escape its penalty, because nothing keeps the other one from growing in its place."""
-    for side, other, penalty, held in (
-        ("W", "H", problem.penalty_W, problem.penalty_H), ("H", "W", problem.penalty_H, problem.penalty_W)
-    ):  # fmt: skip
+    for side, other, penalty, held in (("W", "H", codes, components), ("H", "W", components, codes)):
         if penalty.escapes and not held.holds:
             warnings.warn(
                 f"the {' and '.join(penalty.escapes)} of penalty_{side} can be escaped: {side} may shrink while "
                 f"{other} grows. Give penalty_{other} an l2, high or simplex.",
+                ScaleWarning,
                 stacklevel=stacklevel,
             )
 

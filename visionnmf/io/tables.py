@@ -32,7 +32,7 @@ LONGEST_NAME = 200  # of an array
 SAMPLE_ROWS = 20  # of a CSV file that show its form
 SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 FEW_COLUMNS = 3  # of whole numbers, where a first row 0, 1, 2 may be a sample
-LEAST_CELLS, MANY_DIGITS = 2, 6  # fractions, and different digits, by which numbers with decimal commas are recognised
+LEAST_CELLS = 2  # fractions by which numbers with decimal commas are recognised
 INDEX = "Unnamed: "  # how pandas names a column without a name
 WHOLE = re.compile("[+-]?[0-9]+")
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
@@ -262,10 +262,8 @@ def _is_divided(rows: list[list[str]]) -> bool:
         return False
     if body is not rows:
         return 2 * len(rows[0]) == width
-    # Whole numbers do not begin with 0, but fractions do; and a single digit in every second column is a fraction.
-    zeros = [any(re.match("[+-]?0[0-9]", cell) for cell in side) for side in (left, right)]
-    tenths = len(set(right)) >= MANY_DIGITS and all(len(cell) == 1 for cell in right)
-    return zeros == [False, True] or (tenths and any(len(cell.lstrip("+-")) > 1 for cell in left))
+    # whole numbers do not begin with 0, but fractions do
+    return [any(re.match("[+-]?0[0-9]", cell) for cell in side) for side in (left, right)] == [False, True]
 
 
 def _rows(file: Path, separator: str) -> Iterator[list[str]]:

@@ -33,7 +33,7 @@ from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError, TooLargeError
 
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
-from .penalty import given_penalty
+from .penalty import given_penalty, kinds_of_points
 
 __all__ = ["DaskBlocks", "fit_dask", "transform_blocks"]
 
@@ -313,7 +313,7 @@ def fit_dask(
         found = engine.report(final, H)
         distance = engine.optimality(final, H) if model.measure_optimality else math.nan
         codes = codes_array(crew, len(H), data.dtype) if with_codes else None
-        return Found(solver, loss, result, H, norms, codes, found, distance)
+        return Found(solver, loss, result, H, norms, codes, found, distance, (penalties["W"], penalties["H"]))
     finally:
         crew.close()
 
@@ -336,9 +336,8 @@ def _penalties(model: Any, data: DaskBlocks, ridge: float) -> dict[str, Any]:
 
 def refuse_coupled(penalty: Any, resolved: Any) -> None:
     """Raise ParameterError if a penalty of the codes ties samples together, which may lie in different blocks."""
-    kinds = resolved.beyond((*SEPARABLE, Simplex))
-    # the engine's form, made without training samples, lacks graph and groups
-    kinds = [*kinds, *[word for word in ("graph", "groups") if getattr(penalty, word, None) is not None]]
+    # the engine's form, made without training samples, lacks what refers to them
+    kinds = [*resolved.beyond((*SEPARABLE, Simplex)), *kinds_of_points(penalty)]
     if kinds:
         raise ParameterError(
             f"penalty_W must be of box, l1, l2 and simplex for a Dask array; got {' and '.join(map(str, kinds))}"

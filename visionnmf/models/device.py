@@ -33,7 +33,7 @@ from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, with_sample_weight
-from .penalty import given_penalty
+from .penalty import given_penalty, kinds_of_points
 
 __all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
 
@@ -103,8 +103,7 @@ def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
     for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
         given = given_penalty(penalty, side)
         sides[side] = given.resolve(side, None, numpy_dtype(X)).with_ridge(ridge)
-        kinds = sorted(sides[side].kinds - TERMS)
-        kinds += [word for word in ("graph", "groups") if getattr(given, word) is not None]  # which need the data
+        kinds = [*sorted(sides[side].kinds - TERMS), *kinds_of_points(given)]  # `resolve` leaves these out
         if kinds:
             raise ParameterError(
                 f"penalty_{side} must be of box, l1 and l2 for an array on a device; got {' and '.join(kinds)}; "

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.stopping import ScaleWarning
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import fitted_loss, loss_in_use
@@ -99,10 +100,10 @@ def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))
-    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
-    for warning in others:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return W, len(others) == len(caught)
+    for warning in caught:
+        if not issubclass(warning.category, ConvergenceWarning | ScaleWarning):  # of penalties the main fit warns
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return W, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
 def part_of(data: Any, weights: Array | None, zeros_missing: bool, rng: np.random.RandomState) -> tuple[Array, Array]:

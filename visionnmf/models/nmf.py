@@ -389,6 +389,8 @@ class NMF(WithPenalties, LinearModel):
         elif found.apart and self.tol > 0:
             sparse_data.warn_apart(found.apart, level)
         warn_zero_codes(found.loss, found.report.lost, level)
+        if self.update_components and (self.penalty_W or self.penalty_H):
+            warn_of_scale(*found.penalties, level)
         return found
 
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
@@ -402,11 +404,8 @@ class NMF(WithPenalties, LinearModel):
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
-        fitted = weighted
-        if weighted.is_sparse and self.solver == "auto":
-            fitted = sparse_data.dense_if_small(weighted)
+        fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         solver = choose(self.solver, fitted)
-        warn_of_scale(problem, stacklevel=5)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
         separable = self.init == SEPARABLE_START
@@ -423,12 +422,13 @@ class NMF(WithPenalties, LinearModel):
         is_free = codes is None and components is None
         doubtful = is_free and self.solver == "auto" and sparse_data.is_doubtful(fitted)
         objectives: list[float] = []  # at the end of each start
+        least_tol = self.tol if self.stop == choices.AUTO else sparse_data.TOL  # of least squares, by the rule "auto"
 
         def fit_once(squares: bool = False) -> tuple[Fit, tuple[Array, Array]]:
             """Return a fit from another start, its transposed codes (r, n_samples) and components."""
             factors = start_factors(fitted, start, codes, row_scale, "random" if separable else self.init)
             if squares or (doubtful and not len(objectives) % 2):
-                sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=self.tol)
+                sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=least_tol)
             limits = partial(fit, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop)
             if separable and is_free:
                 limits(fitted, *factors)
@@ -442,25 +442,33 @@ class NMF(WithPenalties, LinearModel):
             n_starts = max(self.n_init, sparse_data.STARTS) if doubtful else self.n_init
             best = fit_best(n_starts, solver, fit_once, report)
             # from a random start the factors of a few entries may all become 0
-            if is_free and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
+            may_repeat = is_free and self.solver == choices.AUTO and self.init == "random" and not report.stopped
+            if may_repeat and problem.loss.record.kink and not all(factor.any() for factor in best[1]):
                 best = min(best, fit_once(squares=True), key=lambda found: found[0].history[-1])
             result, (Wt, H) = best
             norms = problem.normalise(H)
-            if self._finds_codes() and not problem.penalty_W.of_points:
-                Wt = solve_codes(problem.rescaled(norms), H)
-            else:  # codes of the fit, also if a penalty links them across samples
-                Wt *= norms[:, None]
-                if row_scale is not None:
-                    Wt /= np.where(row_scale, row_scale, 1)
+            Wt *= norms[:, None]
+            Wt = self._codes_after(problem.rescaled(norms), Wt, H, sample_weight, row_scale)
             found = evaluate(fitted, row_scale, solver, result, Wt, H, norms, measure=self.measure_optimality)
-        share = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
-        return found._replace(ridge=ridge, apart=share)
+        apart = sparse_data.apart(fitted, objectives) if doubtful and fitted.is_sparse else 0.0
+        return found._replace(ridge=ridge, apart=apart)
 
-    def _finds_codes(self) -> bool:
-        """Return whether a fit finds the codes again; a paper's method that the user named keeps its own."""
-        if self.exact_codes is None:
-            return self.solver == choices.AUTO or not SOLVERS[self.solver].published
-        return self.exact_codes
+    def _codes_after(self, problem: Problem, Wt: Array, H: Array, sample_weight: Any, row_scale: Any) -> Array:
+        """Return the final codes: those `Wt` of the fit if a paper's method that the user named keeps its own."""
+        exact = self.exact_codes
+        if exact is None:
+            exact = self.solver == choices.AUTO or not SOLVERS[self.solver].published
+        linked = bool(problem.penalty_W.of_points)  # codes that a penalty links across samples are those of the fit
+        if exact and not linked:
+            return np.asarray(solve_codes(problem, H))
+        if row_scale is not None:
+            Wt /= np.where(row_scale, row_scale, 1)
+        if sample_weight is not None and not linked:  # a fit does not see the samples of weight 0
+            unseen = np.flatnonzero(np.asarray(sample_weight) == 0)
+            if len(unseen):
+                weights = None if problem.weights is None else problem.weights[unseen]
+                Wt[:, unseen] = solve_codes(replace(problem, X=problem.X[unseen], weights=weights), H)
+        return Wt
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
@@ -512,6 +520,8 @@ class NMF(WithPenalties, LinearModel):
         """Return the number of components with which the loss of a problem predicts hidden entries best."""
         if W is not None or H is not None or self.components_init is not None:
             raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
+        if any("bounds" in penalty.kinds for penalty in (problem.penalty_W, problem.penalty_H)):
+            raise ParameterError("n_components must be a number with bounds of each entry; got 'auto'")
         dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
         trial = NMF(**self.get_params(deep=False)).set_params(
             callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0

@@ -48,7 +48,7 @@ from .data_checks import (
 from .device import beside, codes_on_device, problem_in_numpy, problem_on_device
 from .linear_model import BATCH_WORDS, LinearModel, explains
 from .method_choice import choose_method, n_tried
-from .penalty import Penalty, WithPenalties, given_penalty
+from .penalty import Penalty, WithPenalties, given_penalty, kinds_of_points
 
 __all__ = ["OnlineNMF"]
 
@@ -534,9 +534,11 @@ class _Training(NamedTuple):
 def stream_penalties(penalty_W: Penalty | None, penalty_H: Penalty | None, X: Any) -> tuple[Any, Any]:
     """Return the engine's penalties of codes and components for a stream whose current chunk is `X`."""
     of_codes, of_components = given_penalty(penalty_W, "W"), given_penalty(penalty_H, "H")
-    if of_codes.graph is not None or of_codes.groups is not None:
+    kinds = kinds_of_points(of_codes)
+    if kinds:
         raise ParameterError(
-            "penalty_W must be without graph and groups, which are of samples that a stream does not keep; got some"
+            "penalty_W must be without graph, groups and bounds of each entry, which are of samples that a stream does "
+            f"not keep; got {' and '.join(kinds)}"
         )
     if isinstance(of_components.graph, str):
         raise ParameterError(

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
-from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse
+from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse, shown
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import are_labels, find_loss
 
-__all__ = ["Penalty", "WithPenalties", "given_penalty", "ridge_of"]
+__all__ = ["Penalty", "WithPenalties", "given_penalty", "kinds_of_points", "ridge_of"]
 
 Array = NDArray[Any]
 
@@ -135,7 +135,8 @@ class Penalty(BaseEstimator):
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
 
-        `X` are the training data; None leaves out what depends on the training points, which are graph and groups.
+        `X` are the training data; None leaves out what depends on the training points, which are graph, groups and
+        bounds of each entry (:func:`kinds_of_points`).
         `dtype` is that of the graph's affinities. Raises ParameterError if a value is not allowed, or if constraints
         exclude each other.
 
@@ -155,7 +156,7 @@ class Penalty(BaseEstimator):
         # terms that the user wrote; without training data, those that depend on the training samples are left out
         options["terms"] = self._check_terms(where, new=X is None)
         if bounds is not None and X is not None:
-            options["terms"] += (Bounds(*(bound.astype(dtype) for bound in bounds)),)
+            options["terms"] += (Bounds(bounds[0].astype(dtype), bounds[1].astype(dtype), f"low and high of {where}"),)
         if simplex:
             options["simplex"] = "columns" if side == "W" else "rows"
         if X is not None:
@@ -178,14 +179,23 @@ class Penalty(BaseEstimator):
     def _check_box(self, where: str) -> tuple[float, float, list[Array] | None]:
         """Return the bounds of all entries, and arrays of those of each one or None; `where` is for messages."""
         upper = np.inf if self.high is None else self.high
-        if np.ndim(self.low) or np.ndim(upper):
-            lows, highs = np.broadcast_arrays(np.asarray(self.low, float), np.asarray(upper, float))
-            if lows.ndim != 2 or not (lows >= 0).all() or not (lows <= highs).all():
+        try:
+            of_each = bool(np.ndim(self.low) or np.ndim(upper))
+            bounds = np.broadcast_arrays(np.asarray(self.low, float), np.asarray(upper, float)) if of_each else ()
+        except (TypeError, ValueError):  # ragged lists, words, and shapes that do not fit together
+            of_each, bounds = True, ()
+        if of_each:
+            if (
+                not bounds
+                or bounds[0].ndim != 2
+                or not ((0 <= bounds[0]) & (bounds[0] <= bounds[1]) & np.isfinite(bounds[0])).all()
+            ):
+                got = f"arrays of shape {bounds[0].shape}" if bounds else f"{shown(self.low)} and {shown(self.high)}"
                 raise ParameterError(
                     f"low and high of {where} must be numbers, or arrays (n_components, n_points) with "
-                    f"0 <= low <= high; got arrays of shape {lows.shape}"
+                    f"0 <= low <= high; got {got}"
                 )
-            return 0.0, float("inf"), [lows, highs]
+            return 0.0, float("inf"), list(bounds)
         low = check_number(self.low, f"low of {where}")
         if self.high is None:
             return low, float("inf"), None
@@ -275,6 +285,13 @@ def given_penalty(penalty: Penalty | None, side: str) -> Penalty:
     if not isinstance(penalty, Penalty):
         raise ParameterError(f"penalty_{side} must be a visionnmf.Penalty or None; got {penalty!r}")
     return penalty
+
+
+def kinds_of_points(penalty: Penalty) -> list[str]:
+    """Return what a penalty holds that refers to the training points, which `resolve` leaves out without data."""
+    kinds = [name for name in ("graph", "groups") if getattr(penalty, name) is not None]
+    kinds += [f"{name} of each entry" for name in ("low", "high") if np.ndim(getattr(penalty, name))]
+    return kinds + [term.kind for term in penalty.terms or () if isinstance(term, Term) and term.of_points]
 
 
 def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:

@@ -38,6 +38,7 @@ STARTS = 2
 # kink. From random factors, most of whose entries have to become 0, ADMM ends up to a thousand times higher; from least
 # squares it follows outliers. Chosen on made data of 2 to 75 %, exact, noisy, with outliers, counts and gaps.
 MOSTLY_ZERO = 0.1
+TOL = 1e-3  # of least squares where the rule of a paper gives the tolerance of a model another unit
 APART = 0.01  # relative difference of objectives
 
 
@@ -91,5 +92,5 @@ def warn_apart(share: float, stacklevel: int) -> None:
         warnings.warn(
             f"NMF found a second best objective of {1 + share:.3g} times the best one, from several starts of a large "
             "sparse X, so there may be a lower one; increase n_init, or pass X.toarray() if the memory allows",
-            stacklevel=stacklevel + 1,
+            stacklevel=stacklevel,
         )

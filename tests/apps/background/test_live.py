@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -188,6 +189,18 @@ def test_events_are_listed_as_in_a_batch_and_the_last_is_also_printed(clip, tmp_
     assert [line.strip() for line in lines[count + 1 : count + 1 + len(ended)]] == ended
     with (tmp_path / "yard_events.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(ended)
+
+
+def test_the_page_of_a_live_run_has_the_times_of_the_stream(clip, tmp_path):
+    """A run from a later start has its time codes there, and one that was finished already claims nothing."""
+    command = [clip, "--live", "--start", 10, "--warm-up", 10, "--overlay", "--state", tmp_path / "at.npz"]
+    for out in ("first", "again"):
+        done = invoke(*command, "--out", tmp_path / out, "--report", tmp_path / f"{out}.html")
+        assert done.exit_code == 0, done.output
+    first, again = ((tmp_path / f"{out}.html").read_text("utf-8") for out in ("first", "again"))
+    codes = json.loads(re.search(r'<script type="application/json">(.*?)</script>', first)[1])
+    assert codes[0] == "0:10.0" and codes[-1] in ("0:59.0", "0:59.5")
+    assert "already finished" in again and "of all pixels" not in again and "Left out" not in again
 
 
 def test_a_command_that_keeps_no_masks_says_how(clip, tmp_path):

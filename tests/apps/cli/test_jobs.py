@@ -27,6 +27,7 @@ from visionnmf.exceptions import ParameterError
 # Commands of many inputs without the option, and why.
 WITHOUT = {
     "faces add": "a few images of one person",
+    "view": "one window",
     "multiview fit": "one table",
     "multiview transform": "one table",
     "multiview impute": "one table",

@@ -124,6 +124,8 @@ def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
         ("detect=True/photo.png: empty", "detect=True/photo.png: empty"),  # names of files
         ("my detect=a/b.png", "my detect=a/b.png"),
         ("source=3", "source=3"),
+        ("n_segments=2.png: no image", "n_segments=2.png: no image"),
+        ("n_segments=2_labels.png: exists", "n_segments=2_labels.png: exists"),
     ):
         assert error_line(UnreadableError(said)) == shown
     assert error_line(ParameterError("n_segments must be 1; got 2 with detect=True")) == (
@@ -133,11 +135,11 @@ def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
 
 def test_all_sentences_of_a_report_speak_of_options(monkeypatch, capsys):
     monkeypatch.setattr(records, "_flags", {"size": "--size"})
-    said = {name: [f"{name} give size=32"] for name in ("lines", "notes", "skipped", "warnings")}
+    said = {name: [f"{name} give size=32"] for name in ("notes", "skipped", "warnings")}
     for as_json in (False, True):
-        code(lambda run: run.show(Report(**said, figures={"text": "size=32"}, outputs=["size=32"])), as_json=as_json)
+        code(lambda run: run.show(Report(**said, figures={"text": "size=32"}, outputs=["size=9"])), as_json=as_json)
         printed = capsys.readouterr()
-        assert "give size=32" not in printed.out + printed.err and printed.out.count("give --size 32") == 3
+        assert "give size=32" not in printed.out + printed.err and printed.out.count("give --size 32") == 2 + as_json
         assert "warnings give --size 32" in printed.err
 
 
@@ -302,3 +304,16 @@ def test_arguments_that_messages_name_are_options_of_a_command():
             named |= {name for text in texts for name in re.findall(r"(?<!\S)([a-z_]+)=(?!=)", str(text))}
     assert {"detect", "size", "prepare", "method"} <= named
     assert named - options - OF_PYTHON == set()
+
+
+def test_the_users_own_words_stay_as_they_are(monkeypatch, capsys):
+    """Evidence from a log is a line, and names of inputs and outputs may look like arguments."""
+    monkeypatch.setattr(records, "_flags", {"top": "--top", "scale": "--scale"})
+    names = {"inputs": ["logs/top=3", "my scale=2  photo"], "outputs": ["scale=2"]}
+    said = {"lines": ["  log:7: curl top=3"], "notes": ["top=3: no user; my scale=2 photo: small; scale=2; give top=5"]}
+    code(lambda run: run.show(Report(**said, **names)))
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "  log:7: curl top=3",
+        "  top=3: no user; my scale=2 photo: small; scale=2; give --top 5",
+    ]
+    assert error_line(UnreadableError("top=3: empty; give top=5"), "logs/top=3") == "top=3: empty; give --top 5"

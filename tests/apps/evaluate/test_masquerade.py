@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -103,6 +104,13 @@ def test_the_command_compares_methods_in_processes(histories):
     )
     assert one.exit_code == two.exit_code == 0 and one.stdout == two.stdout
     assert [line["method"] for line in json.loads(one.stdout)["table"]] == ["scorer", "ecm"]
+
+
+def test_few_sessions_are_compared_without_a_warning_for_each_user(histories):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare(histories, Comparison(methods=("scorer",)))
+    assert [str(each.message) for each in caught] == []
 
 
 def test_users_alike_cannot_be_told_apart(tmp_path):

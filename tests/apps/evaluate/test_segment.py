@@ -86,7 +86,7 @@ def test_truth_as_bsds_has_it(folders: tuple[Path, Path], tmp_path: Path) -> Non
     savemat(tmp_path / "a.mat", {"groundTruth": cell}, do_compression=True)
     found = evaluation.read_truth([str(tmp_path / "a.mat")])
     np.testing.assert_array_equal(np.array(found) - 1, maps)
-    assert compare(folders[0], tmp_path, "whole").heading.startswith("1 images")
+    assert compare(folders[0], tmp_path, "whole").heading.startswith("1 image")
     for name, value in (("b", np.ones((3, 3))), ("c", np.array([{"Boundaries": 1}], dtype=object))):
         savemat(tmp_path / f"{name}.mat", {"groundTruth": value})
         with pytest.raises(UnsupportedError, match=rf"{name}\.mat: groundTruth must be a cell of structures"):

@@ -369,6 +369,7 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
         "faces", "add", tmp_path / "a.npz", *images, tmp_path / "no.png", "--name", "Di", "--model", tmp_path / "b.npz"
     )
     assert added.exit_code == 1 and "Di: 4 images added, 4 people" in added.stdout and "no.png" in added.stderr
+    assert f"wrote {tmp_path / 'b.npz'}" in added.stdout
     before, after = (
         json.loads(run("faces", "identify", tmp_path / name, new / "5.png", "--json").stdout)["identity"]
         for name in ("a.npz", "b.npz")

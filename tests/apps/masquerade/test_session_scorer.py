@@ -273,12 +273,13 @@ def test_an_unfitted_scorer_says_so():
         SessionScorer().fit([["a"]]).explain(["a"], top=0)
 
 
-@pytest.mark.parametrize(("rate", "least"), [(0.02, 49), (0.05, 19), (0.5, 1), (0.03, 33)])
+@pytest.mark.parametrize(("rate", "least"), [(0.02, 49), (0.05, 19), (0.4, 2), (0.5, 1), (0.03, 33)])
 def test_too_few_sessions_for_the_rate_are_reported_with_the_number(users, rate, least):
     """A new value of the same kind is the largest of n + 1 with a chance of 1 / (n + 1)."""
     assert least_sessions(rate) == least and 1 / (least + 1) <= rate < 1 / least
     own = (list(users[0][0]) * least)[:least]
     SessionScorer(false_alarm_rate=rate).fit(own)
     if least > 1:
-        with pytest.warns(UserWarning, match=f"^X has {least - 1} sessions, and a .* can only hold from {least} on;"):
+        few = "1 session" if least == 2 else f"{least - 1} sessions"
+        with pytest.warns(UserWarning, match=f"^X has {few}, and a .* can only hold from {least} on;"):
             SessionScorer(false_alarm_rate=rate).fit(own[1:])

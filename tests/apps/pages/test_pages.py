@@ -9,6 +9,7 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.pages import open_page
+from visionnmf.apps.pages.kinds import KINDS
 from visionnmf.apps.pages.page import MOST_SENTENCES, Page, cell
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
@@ -60,9 +61,13 @@ def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_page_is_not_written_where_nothing_was_done(tmp_path):
-    run = run_command("segment", tmp_path / "none.png", "--out", tmp_path, "--report", tmp_path / "page.html")
-    assert run.exit_code == 2 and not (tmp_path / "page.html").exists()
+@pytest.mark.parametrize("command", ["segment", "background"])
+def test_a_page_is_also_written_where_every_input_failed(command, tmp_path):
+    page = tmp_path / "page.html"
+    run = run_command(command, tmp_path / "none.png", "--out", tmp_path, "--report", page)
+    assert run.exit_code == 2 and f"wrote {page}" in run.stdout
+    text = page.read_text("utf-8")
+    assert "<h2>Failed" in text and "none.png: no such file" in text and "0.00%" not in text
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
@@ -139,3 +144,20 @@ def test_sessions_that_are_not_printed_are_on_the_timeline(tmp_path):
     heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', text)]
     (line,) = re.findall(r'y1="([\d.]+)"', text)
     assert min(heights) == heights[3] < float(line) < heights[0] < heights[1]
+
+
+@pytest.mark.parametrize("name", [*KINDS, "evaluate faces", "doctor"])
+def test_every_page_shows_a_failure_of_the_whole_run(name, tmp_path):
+    for inputs in ([], ["a"]):
+        page = open_page(tmp_path / f"{len(inputs)}.html", [f"visionnmf {name}"], {}, force=False)
+        page.add(Report(state="failed", error="names must be of papers", inputs=inputs))
+        assert "<li>names must be of papers" in text_of(page)
+
+
+def test_a_page_never_ends_the_command(tmp_path, monkeypatch):
+    words = ("reproduce", "nosuch/fig-1", "--out", tmp_path / "out", "--report", tmp_path / "page.html")
+    run = run_command(*words)
+    assert run.exit_code == 2 and "must be those of a paper" in run.stderr and run.stderr.count("\n") == 1
+    monkeypatch.setattr(Page, "row", lambda *_: 1 / 0)
+    run = run_command(*words[:-1], tmp_path / "other.html")
+    assert run.exit_code == 1 and "not on the page: a fault of visionnmf (ZeroDivisionError" in run.stderr

@@ -1,9 +1,12 @@
 """Outlines and the formats of other programs, against independent readers."""
 
 import csv
+import dataclasses
 import io
 import json
 import shutil
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -121,6 +124,20 @@ def test_pycocotools_reads_what_is_written(result: SegmentationResult, polygons:
             assert polygons or coded == coco_mask.encode(np.asfortranarray(labels == entry["label"], np.uint8))
             assert coco_mask.area(coded) == entry["area"]
             assert coco_mask.toBbox(coded).tolist() == entry["bbox"]
+
+
+def test_results_are_taken_one_by_one(result: SegmentationResult) -> None:
+    alive: list[weakref.ref[SegmentationResult]] = []
+
+    def pairs() -> Iterator[tuple[str, SegmentationResult]]:
+        for k in range(5):
+            assert sum(each() is not None for each in alive) <= 1  # the last one, until the next is there
+            made = dataclasses.replace(result)
+            alive.append(weakref.ref(made))
+            yield f"{k}.png", made
+            del made
+
+    assert len(to_coco(pairs())["images"]) == len(alive) == 5
 
 
 def test_geojson_has_the_areas_and_closed_rings(result: SegmentationResult) -> None:

@@ -211,6 +211,10 @@ def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
     labels = read_markers(write(tmp_path / "labels.png", expected.astype(np.uint16)))
     np.testing.assert_array_equal(labels.numbers, expected)
     assert labels.colours is None and labels.names == ["(1, 1, 1)", "(2, 2, 2)"]  # alike in 8 bits
+    mostly = np.where(expected > 0, 0, expected + 2).astype(np.uint16)
+    mostly[expected > 1] = 65535  # what no scribble is in labels, though less frequent than two markers
+    labels = read_markers(write(tmp_path / "mostly.png", mostly))
+    np.testing.assert_array_equal(labels.numbers, np.choose(expected, [2, 1, 0]))
     with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colours; markers are 1 to 100 colours"):
         read_markers(write(tmp_path / "flat.png", np.zeros((9, 9), np.uint8)))
     noise = np.random.default_rng(0).integers(0, 255, (30, 30, 3), np.uint8)

@@ -153,6 +153,25 @@ def test_a_video_that_is_cut_off_shows_what_is_there(tmp_path):
         VideoFrames(tmp_path / "b.mp4")
 
 
+def test_a_damaged_video_shows_what_the_reader_gets_in_any_order(tmp_path):
+    path = write_video(tmp_path / "a.mp4", "libx264", {"g": "10"}, n=30)
+    data = bytearray(path.read_bytes())
+    with av.open(str(path)) as container:
+        packet = next(packet for packet in container.demux(video=0) if packet.pts and packet.is_keyframe)
+        data[packet.pos : packet.pos + packet.size] = bytes([255]) * packet.size
+    path.write_bytes(data)
+    expected = list(VideoReader(path))
+    assert 10 <= len(expected) < 30
+    for numbers in ((0, 15, 5), (19, len(expected) - 1, 0), range(len(expected))):
+        frames = VideoFrames(path)
+        for number in numbers:
+            shown = frames[number]
+        np.testing.assert_array_equal(shown, expected[number])
+    assert len(frames) == 30
+    with pytest.raises(UnreadableError, match="frame 29 cannot be decoded"):
+        frames[29]
+
+
 def test_rows_of_a_stack_are_pixels_or_pictures(rng):
     stack = rng.random((4, 5, 6)).astype(np.float32)
     X, shape = samples_of(stack, "pixels")
@@ -162,6 +181,8 @@ def test_rows_of_a_stack_are_pixels_or_pictures(rng):
     np.testing.assert_array_equal(X[2].reshape(shape), stack[2])
     colours = rng.integers(0, 255, (5, 6, 3))
     np.testing.assert_array_equal(samples_of(colours, "pixels", rgb=True)[0][7], colours[1, 1])
+    with_alpha = np.dstack([colours, rng.integers(0, 255, (5, 6))])
+    np.testing.assert_array_equal(samples_of(with_alpha, "pixels", rgb=True)[0], colours.reshape(-1, 3))
     for wrong, samples, rgb in (
         (stack[0], "pixels", False),
         (stack[None], "pictures", False),

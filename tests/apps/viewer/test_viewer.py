@@ -138,15 +138,15 @@ def test_strokes_change_the_segments_as_the_function_and_the_command_do(viewer, 
     drawn = widget.markers.value
     seconds = []
     for label, row, columns in ((1, 60, (40, 300)), (2, 200, (200, 300)), (1, 300, (20, 460)), (3, 190, (330, 420))):
-        before = time.process_time()
+        before = time.process_time(), time.perf_counter()
         stroke(drawn, label, row, columns)
         wait(widget)
-        seconds.append(time.process_time() - before)
+        seconds.append((time.process_time() - before[0], time.perf_counter() - before[1]))
         shown = viewer.layers["segments"].data
         np.testing.assert_array_equal(shown, tree.at(scale=widget.scale.value, markers=drawn.data) + 1)
         assert (shown[drawn.data == label] == label).all()
-    print(f"a stroke on {shown.shape}: {min(seconds):.3f} to {max(seconds):.3f} s of the processor")
-    assert min(seconds) < 0.2
+    print(f"a stroke on {shown.shape}, seconds of the processor and of the clock:", np.round(seconds, 3).tolist())
+    assert min(seconds)[0] < 0.2
     drawn.undo()
     wait(widget)
     np.testing.assert_array_equal(
@@ -238,6 +238,33 @@ def test_what_cannot_be_segmented_is_said_in_a_sentence(viewer, photo):
     assert "Draw a scribble" in SAID[0][-1]
 
 
+def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    own = {"segments": np.full((321, 481), 7)}
+    viewer.add_labels(own["segments"], name="segments")
+    click(widget.start)
+    wait(widget)
+    widget.scale.value = 0.5
+    wait(widget)
+    np.testing.assert_array_equal(widget.made("segments").data, segment(read_image(photo)).at(scale=0.5) + 1)
+    assert [layer.name for layer in widget.markers.choices if layer is not None] == ["segments"]
+    widget = opened(viewer, load_surveillance().path, "Background")
+    for name in ("foreground", "background"):
+        own[name] = np.full((4, 5), 0.5)
+        viewer.add_image(own[name], name=name)
+    widget.video.value, widget.read[1].value = viewer.layers["surveillance"], 2.0
+    click(widget.learn)
+    wait(widget)
+    assert widget.made("foreground").data.shape == (20, 240, 320)
+    assert [layer.name for layer in widget.video.choices] == ["photo", "surveillance", "foreground", "background"]
+    widget.threshold.value = 4.0
+    viewer.layers.remove(widget.made("foreground"))
+    wait(widget)
+    widget._masked(widget._shown())  # of the work that went on
+    for name, data in own.items():
+        assert viewer.layers[name].data is data
+
+
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
     widget = opened(viewer, photo, "Segment")
     viewer.layers["photo"].data = 255 - viewer.layers["photo"].data
@@ -254,6 +281,13 @@ def test_files_of_others_are_kept(viewer, photo, tmp_path):
     click(widget.save)
     assert "exists already" in SAID[0][-1]
     assert (tmp_path / "photo_labels.png").read_text() == "mine"
+    (tmp_path / "photo_labels.png").unlink()
+    viewer.add_labels(np.full((321, 481), 70_000), name="too large")
+    widget.markers.value = viewer.layers["too large"]
+    wait(widget)
+    click(widget.save)
+    assert "labels must be" in SAID[0][-1]
+    assert [file.name for file in tmp_path.iterdir()] == ["photo.png"]  # both files or none
 
 
 def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
@@ -349,9 +383,15 @@ def test_components_are_those_of_the_estimator_and_the_command(samples, viewer, 
     np.testing.assert_array_equal(load_model(tmp_path / "cube_components.npz").components_, model.components_)
 
 
-def test_the_colours_of_a_photograph_are_factorised_and_wrong_stacks_are_refused(viewer, photo, tmp_path):
-    write_image(tmp_path / "small.png", cv2.resize(read_image(photo), (48, 32), interpolation=cv2.INTER_AREA))
-    widget = opened(viewer, tmp_path / "small.png", "Components")
+@pytest.mark.parametrize("name", ["small.png", "small.tif"])
+def test_the_colours_of_a_photograph_are_factorised_and_wrong_stacks_are_refused(name, viewer, photo, tmp_path):
+    picture = cv2.resize(read_image(photo), (48, 32), interpolation=cv2.INTER_AREA)
+    if name == "small.tif":  # grey, which other readers give another shape
+        picture[:] = picture[..., :1]
+        assert cv2.imwrite(str(tmp_path / name), picture[..., 0])
+    else:
+        write_image(tmp_path / name, picture)
+    widget = opened(viewer, tmp_path / name, "Components")
     widget.controls[1].value = 2
     click(widget.start)
     wait(widget)

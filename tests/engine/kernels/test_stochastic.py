@@ -11,6 +11,10 @@ def simplex_rows(H):
     return np.array([formulas.on_simplex(row) for row in H])
 
 
+def limits(H, low, high):
+    return np.full(H.shape, float(low)), np.full(H.shape, float(high))
+
+
 def squares_gradient(H, x, w):
     return np.outer(w, w @ H - x)
 
@@ -26,7 +30,7 @@ def test_the_result_is_the_average_of_the_iterates_each_of_which_is_on_the_simpl
     )
     found, mean = start.copy(), start.copy()
     norm, n_steps = robust_approximation(
-        found, mean, X, W, None, order, 0.1 * np.sqrt(6), 1e-4, 10000, 0.0, 0.0, 0.0, 1.0, True, False, 0.0
+        found, mean, X, W, None, order, 0.1 * np.sqrt(6), 1e-4, 10000, 0.0, 0.0, *limits(start, 0, 1), True, False, 0.0
     )
     assert n_steps == len(steps) > 20
     np.testing.assert_allclose(norm, largest)
@@ -46,7 +50,7 @@ def test_a_box_an_l2_penalty_and_missing_entries(rng):
     )  # fmt: skip
     mean = H.copy()
     norm, _ = robust_approximation(
-        H, mean, X, W, M, np.arange(5), 0.2, 1e-3, 10000, 0.0, 0.3, 0.1, 0.4, False, False, 0.0
+        H, mean, X, W, M, np.arange(5), 0.2, 1e-3, 10000, 0.0, 0.3, *limits(H, 0.1, 0.4), False, False, 0.0
     )
     np.testing.assert_allclose(norm, largest)
     np.testing.assert_allclose(mean, average, atol=1e-10)
@@ -57,6 +61,6 @@ def test_samples_of_zeros_change_nothing():
     mean = H.copy()
     zeros = np.zeros((3, 4)), np.zeros((3, 2))
     result = robust_approximation(
-        H, mean, *zeros, None, np.arange(3), 0.2, 1e-3, 100, 0.0, 0.0, 0.0, 1.0, True, False, 0.0
+        H, mean, *zeros, None, np.arange(3), 0.2, 1e-3, 100, 0.0, 0.0, *limits(H, 0, 1), True, False, 0.0
     )
     assert result[0] == 0 and (H == 0.25).all() and (mean == 0.25).all()
