@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
