@@ -232,8 +232,13 @@ class AnnotatePage(Page):
         words = Counter(one.word for _, given in report.images for one in given)
         self.counts.update({"images": len(report.images), "different words": len(words)})
         for name, given in report.images[:MOST_POINTS]:
+            most = max((1.0, *(one.score for one in given)))  # points of JEC are no probabilities
             rows = [
-                [one.word, cell(round(one.score, 3), bar=one.score), ", ".join(Path(each).name for each in one.because)]
+                [
+                    one.word,
+                    cell(round(one.score, 3), bar=one.score / most),
+                    ", ".join(Path(each).name for each in one.because),
+                ]
                 for one in given
             ]
             # a table of features may name pictures that are elsewhere
@@ -442,7 +447,7 @@ def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, 
     if find_spec("jinja2") is None:
         raise ParameterError(f"report must have jinja2 to write it; got none; {installed_by('report')}")
     if file.suffix.lower() not in (".html", ".htm"):
-        raise ParameterError(f"report must be a file that ends in .html; got {file}")
+        raise ParameterError(f"report must be a file that ends in .html; got {str(file)!r}")
     try:
         check_outputs([file], bool(force))
     except OutputExistsError as error:

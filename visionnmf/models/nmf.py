@@ -53,6 +53,7 @@ from .data_checks import (
     finite_codes,
     fitted_loss,
     given_components,
+    is_doubtful,
     is_elsewhere,
     loss_in_use,
     with_sample_weight,
@@ -420,7 +421,7 @@ class NMF(WithPenalties, LinearModel):
         report = PrintedProgress(self.callback, self.verbose)
         # a large sparse X, and one of nearly only zeros, are fitted from several starts, unless one is given
         is_free = codes is None and components is None
-        doubtful = is_free and self.solver == "auto" and sparse_data.is_doubtful(fitted)
+        doubtful = is_free and self.solver == "auto" and is_doubtful(fitted)
         objectives: list[float] = []  # at the end of each start
         least_tol = self.tol if self.stop == choices.AUTO else sparse_data.TOL  # of least squares, by the rule "auto"
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
@@ -20,11 +18,12 @@ from visionnmf.engine.solvers.sparse_descent import refuse_coupled
 from visionnmf.engine.solving import fit
 from visionnmf.engine.stopping import exact_objective
 
+from .data_checks import is_doubtful
+
 __all__ = [
     "STARTS",
     "apart",
     "dense_if_small",
-    "is_doubtful",
     "start_from_least_squares",
     "warn_apart",
 ]
@@ -34,21 +33,8 @@ MOST_ENTRIES = 1 << 26  # of a dense copy, 512 MiB in double precision; ADMM nee
 FEW_ENTRIES = 1 << 22  # up to which a dense fit takes seconds
 SHARE = 0.15  # of stored entries, above which dense data are as fast
 STARTS = 2
-# Share of entries that are not 0, below which data in an array have two kinds of starts as well, if the loss has a
-# kink. From random factors, most of whose entries have to become 0, ADMM ends up to a thousand times higher; from least
-# squares it follows outliers. Chosen on made data of 2 to 75 %, exact, noisy, with outliers, counts and gaps.
-MOSTLY_ZERO = 0.1
 TOL = 1e-3  # of least squares where the rule of a paper gives the tolerance of a model another unit
 APART = 0.01  # relative difference of objectives
-
-
-def is_doubtful(problem: Problem) -> bool:
-    """Return whether one start may end too high: of sparse data, or with a kink of an array of nearly only zeros."""
-    if problem.is_sparse:  # least squares on stored entries ends as dense data do
-        return problem.loss.record.beta != 2 or problem.zero_weight != 0
-    if problem.weights is not None or not problem.loss.record.kink:
-        return False
-    return bool(np.count_nonzero(problem.X) < MOSTLY_ZERO * problem.X.size)
 
 
 def dense_if_small(problem: Problem) -> Problem:
