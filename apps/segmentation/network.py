@@ -66,7 +66,7 @@ def find_boundaries(image: Floats, network: dict[str, Floats]) -> tuple[Floats, 
     logits = _convolve(joined, network, "boundary")
     found = []
     for values in (1 / (1 + np.exp(-logits)), vectors):
-        full = cv2.resize(values, framed.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+        full: Any = cv2.resize(values, framed.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         found.append(np.ascontiguousarray(full[MARGIN : MARGIN + height, MARGIN : MARGIN + width]))
     return found[0], found[1]
 
