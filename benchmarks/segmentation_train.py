@@ -1,7 +1,7 @@
 """Learn how strong a border is from photographs that people segmented, and write ``apps/segmentation/learnt.npz``.
 
 The 200 training and 100 validation photographs of BSDS500 are read. Each is looked at by the network that was trained
-without it (``boundary_network.py``), because trees would trust one that knows the photograph too much. The strength is
+without it (``boundary_train.py``), because trees would trust one that knows the photograph too much. The strength is
 a sum of regression trees, fitted to the share of pairs of pixels, one on each side of a border, that people put into
 different segments. The trees are fitted first on the borders of the first regions, then twice on all borders that are
 met while the previous trees merge regions. The scale is the one with the best covering out of fold: trees are learnt on

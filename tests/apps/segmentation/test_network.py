@@ -36,7 +36,7 @@ def test_convolutions_are_those_of_loops(rng: np.random.Generator, size: int, st
 def test_it_is_the_network_that_pytorch_trains(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from boundary_network import BoundaryNetwork, weights
+    from boundary_train import BoundaryNetwork, weights
 
     torch.manual_seed(0)
     trained = BoundaryNetwork()

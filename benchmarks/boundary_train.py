@@ -10,7 +10,7 @@ and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend
 on the seed, the network and the number of the step only, so a run that goes on from its checkpoints gives what an
 uninterrupted one does. Beside each checkpoint lie the weights, as ``network.npz`` has them. It needs PyTorch.
 
-    python benchmarks/boundary_network.py FOLDER --minutes 60    # goes on from the checkpoints in FOLDER
+    python benchmarks/boundary_train.py FOLDER --minutes 60    # goes on from the checkpoints in FOLDER
 """
 
 from __future__ import annotations
