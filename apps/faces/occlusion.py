@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 # Chosen on splits 0 and 1 of ORL, UMIST, Yale and LFW, with occlusions made of photographs; docs/decisions/faces.md.
 PARTS = ((0.5, 1, 0, 1), (0.2, 0.52, 0, 1), (0, 1, 0, 0.5), (0, 1, 0.5, 1))  # top, bottom, left, right, as shares
-LEAST_SIDE = 23  # pixels, of UMIST, the smallest of these sets; digits of 8 x 8 with noise lose by being divided
+LEAST_SIDE = 16  # pixels; digits of 8 x 8 with noise lose by being divided, made faces of 16 x 16 gain
 CLEAR = 0.45  # mean ratio of the nearest distance and the others, below which a person is named without looking further
 CANDIDATES = 2  # people nearest by each part who are compared
 WEIGHT = 0.4  # of the logarithm of robust distances, beside that of discriminants
