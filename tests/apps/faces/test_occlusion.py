@@ -155,3 +155,19 @@ def test_float32_stays(gallery):
     exact = robust(RobustResidual(SHAPE).fit(X, y), new)
     rounded = robust(RobustResidual(SHAPE).fit(X.astype(np.float32), y), new.astype(np.float32))
     assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
+
+
+def test_a_threshold_is_that_of_the_distance_which_is_used(monkeypatch, rng):
+    """Also where images are large enough to be divided, and the grid of pixels by which folds measure is not."""
+    used = []
+    make = FaceRecognizer._new_classifier
+
+    def noted(self, shape):
+        used.append(make(self, shape))
+        return used[-1]
+
+    monkeypatch.setattr(FaceRecognizer, "_new_classifier", noted)
+    images, labels = made_faces(rng, 6, 6)
+    large = np.kron(images, np.ones((3, 2), np.uint8))[:, :44, :30]
+    FaceRecognizer(image_shape=(44, 30), random_state=0).fit(rows(large), labels)
+    assert len(used) > 2 and {type(one) for one in used} == {CoveredFaces}
