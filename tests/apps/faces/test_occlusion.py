@@ -6,7 +6,7 @@ from helpers import SHAPE, made_faces, rows
 from scipy.optimize import minimize
 from sklearn.preprocessing import normalize
 
-from visionnmf.apps.faces import FaceRecognizer, occlusion
+from visionnmf.apps.faces import FaceRecognizer, distances, occlusion
 from visionnmf.apps.faces.distances import ALONE, Mixture, relative_distances
 from visionnmf.apps.faces.occlusion import CoveredFaces, RobustResidual
 
@@ -169,5 +169,7 @@ def test_a_threshold_is_that_of_the_distance_which_is_used(monkeypatch, rng):
     monkeypatch.setattr(FaceRecognizer, "_new_classifier", noted)
     images, labels = made_faces(rng, 6, 6)
     large = np.kron(images, np.ones((3, 2), np.uint8))[:, :44, :30]
-    FaceRecognizer(image_shape=(44, 30), random_state=0).fit(rows(large), labels)
+    monkeypatch.setattr(distances, "GRID_PIXELS", 300)
+    fitted = FaceRecognizer(image_shape=(44, 30), missing="none", random_state=0).fit(rows(large), labels)
+    assert len(fitted.threshold_pixels_) < 16**2
     assert len(used) > 2 and {type(one) for one in used} == {CoveredFaces}
