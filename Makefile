@@ -36,10 +36,10 @@ test-device:  ## fits of PyTorch's arrays; CI installs the release that was last
 
 NAPARI = build/napari/bin/python
 test-napari:  ## the widgets in napari under Xvfb, in an environment of its own on top of this one
+	command -v Xvfb >/dev/null || { echo "make test-napari: no Xvfb; Debian's packages are xvfb and those of docs/view.md" >&2; exit 1; }
 	$(PYTHON) -m venv --clear build/napari
 	$(PYTHON) -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")' > $$($(NAPARI) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lent.pth
 	$(NAPARI) -m pip install --quiet --disable-pip-version-check --editable '.[napari]'
-	command -v Xvfb >/dev/null || { echo "make test-napari: no Xvfb; Debian's packages are xvfb and those of docs/view.md" >&2; exit 1; }
 	$(NAPARI) -m pytest -q tests/apps/viewer/test_viewer.py
 
 test-versions:  ## every command on each Python of this machine with the newest libraries, and with the lowest

@@ -1,6 +1,5 @@
 """Headless Chromium for tests of pages, over the pipe of its DevTools protocol, so that nothing else is needed."""
 
-import base64
 import json
 import os
 import select
@@ -109,15 +108,10 @@ class Browser:
             assert time.monotonic() < until, expression
             time.sleep(0.05)
 
-    def press(self, key, code=None):
+    def press(self, key):
         """Press a key."""
-        numbers = {"Enter": 13, "Tab": 9, "ArrowRight": 39, "Space": 32}
-        named = {"key": " " if key == "Space" else key, "code": code or key, "windowsVirtualKeyCode": numbers[key]}
+        numbers = {"Enter": 13, "ArrowRight": 39, "Space": 32}
+        named = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": numbers[key]}
         text = {"Enter": {"text": "\r"}, "Space": {"text": " "}}.get(key, {})
         self.call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **named)
-
-    def screenshot(self, file, *, whole=True):
-        """Write a picture of the page."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(found["data"]))

@@ -147,7 +147,10 @@ def moved_axes(shape: tuple[int, ...], name: str) -> str:
         return ""
     if shape[0] in (1, 3, 4):
         return f"; move the channels to the end by numpy.moveaxis({name}, 0, -1)"
-    return f"; move the first axis to the end by numpy.moveaxis({name}s, -1, 0)"
+    return (
+        f"; move the last axis of a stack to the front by numpy.moveaxis({name}s, -1, 0), or the channels of one "
+        f"{name} to the end by numpy.moveaxis({name}, 1, -1)"
+    )
 
 
 def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
@@ -226,7 +229,9 @@ def check_matplotlib() -> None:
 def check_result(result: Any, name: str, maker: str, *attributes: str) -> Any:
     """Return the result of the function or method `maker`, which has these attributes, or raise ParameterError."""
     if not all(hasattr(result, attribute) for attribute in attributes):
-        raise ParameterError(f"{name} must be what {maker} returns; got {type(result).__name__}; pass that")
+        raise ParameterError(
+            f"{name} must be what {maker} returns; got {type(result).__name__}; call {maker} and pass its result"
+        )
     return result
 
 

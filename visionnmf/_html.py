@@ -35,12 +35,13 @@ def thumbnail(picture: NDArray[Any], title: str = "") -> str:
 
 def reduced(picture: NDArray[Any], longest: int) -> NDArray[np.uint8]:
     """Return a picture of uint8 or uint16 in 8 bits, whose longer side has at most so many pixels."""
+    labels = picture.dtype == np.uint16 and picture.max(initial=0) <= MOST_LABELS
     shrink = longest / max(picture.shape[:2])
     if shrink < 1:
         size = [max(1, round(side * shrink)) for side in picture.shape[1::-1]]
-        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        picture = cv2.resize(picture, size, interpolation=cv2.INTER_NEAREST if labels else cv2.INTER_AREA)
     if picture.dtype == np.uint16:
-        picture = in_eight_bits(picture) if picture.max(initial=0) > MOST_LABELS else stretched(picture)
+        picture = stretched(picture) if labels else in_eight_bits(picture)
     return np.asarray(picture, np.uint8)
 
 

@@ -122,7 +122,7 @@ def warn_of_axes(frames: Any) -> None:
             f"frames of shape {frames.shape} look as if their last axis were time; if it is, pass "
             "numpy.moveaxis(frames, -1, 0)",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -314,8 +314,8 @@ class FrameSample:
         if not sample.seen:
             raise ParameterError("frames must hold at least one frame; got none")
         if sample.seen == 1:
-            sentence = f"frames are one, of shape {sample.frame_shape}, so that all of it counts as background"
-            warnings.warn(f"{sentence}; background is what most frames show", UserWarning, stacklevel=3)
+            sentence = f"frames hold a single frame, of shape {sample.frame_shape}, all of which counts as background"
+            warnings.warn(f"{sentence}; pass several, of which most show the background", UserWarning, stacklevel=3)
         return sample
 
     def add(self, frame: FrameArray) -> None:

@@ -141,6 +141,8 @@ def _kernels() -> Finding:
 
 def _extra(name: str, found: dict[str, str | None]) -> str:
     """Return the versions of the packages of an extra, or how to install it."""
+    if not found:
+        return f"not known to this installation, which is older than its source; {installed_by(name)}"
     missing = [package for package, number in found.items() if number is None]
     if missing:
         return f"without {', '.join(missing)}; {installed_by(name)}"

@@ -65,7 +65,8 @@ def command(
             viewer = napari.Viewer()
             for data, attributes, kind in layers:
                 getattr(viewer, f"add_{kind}")(data, **attributes)
-            for widget in {"Background" if data.ndim > 3 else "Segment" for data, given, _ in layers if "rgb" in given}:
+            pictures = [data for data, given, _ in layers if "rgb" in given]
+            for widget in sorted({"Background" if data.ndim > 3 else "Segment" for data in pictures}):
                 viewer.window.add_plugin_dock_widget("visionnmf", widget, tabify=True)
             # Python would see signals only after Qt has ended
             before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}

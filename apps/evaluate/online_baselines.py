@@ -84,16 +84,20 @@ class IncrementalNMF(_Sums):
 class VolumeNMF(_Sums):
     """INMF-VC: first the code of a sample, then the components, whose determinant is kept small (equations 41 and 42).
 
-    Both by multiplicative updates (Zhou et al. 2011). The past has the weight ``1 - L / t``, and the logarithm of the
-    determinant ``STRENGTH exp(-DECAY t)``. There must be as many components as features. The paper gives no numbers.
+    Both by multiplicative updates (Zhou et al. 2011). The past has the weight ``1 - AMNESIC / t`` at sample t, and the
+    logarithm of the determinant ``STRENGTH exp(-DECAY t)``. There must be as many components as features. The paper
+    gives no numbers.
     """
 
-    UPDATES, STRENGTH, DECAY, AMNESIC = 50, 0.01, 0.01, 2  # of a code; one of the components
+    UPDATES, STRENGTH, DECAY, AMNESIC = 50, 0.01, 0.01, 2  # updates of a code; of the determinant; of the newest
 
     def __init__(self, H: Array, forget_factor: float = 1.0) -> None:
         if H.shape[0] != H.shape[1]:
             raise ParameterError(f"H must be square for a determinant; got shape {H.shape}; take IncrementalNMF")
-        super().__init__(H, forget_factor)
+        if forget_factor != 1:
+            got = f"{forget_factor:g}, but the past has weights of its own; take IncrementalNMF"
+            raise ParameterError(f"forget_factor must be 1 for INMF-VC; got {got}")
+        super().__init__(H)
         self.t = 0
 
     def learn(self, X: Array) -> None:

@@ -23,7 +23,7 @@ CLEAR = 0.45  # mean ratio of the nearest distance and the others, below which a
 CANDIDATES = 2  # people nearest by each part who are compared
 WEIGHT = 0.4  # of the logarithm of robust distances, beside that of discriminants
 SCALE = 0.65  # of the logarithm of both, which makes those of unknown people as small as by all pixels
-# Of robust residuals
+# Of robust residuals, chosen on split 0
 SIDE = 32  # images are averaged until their shorter side is less than twice this
 SMOOTHING = 0.7  # pixels, of squared residuals: neighbours are mostly covered together, but dead pixels stand alone
 LIMIT = 0.15  # of the root mean square of an image: residuals of that size count half

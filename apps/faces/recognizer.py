@@ -84,7 +84,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         The distance: "residual" is what a person's images leave unexplained of the cleaned probe (Zhang et al.);
         noisier probes get a larger ridge. "auto" mixes it with that of linear discriminants, as cross-validation on the
         training images chooses; if nobody is clearly the nearest, it compares what is left without parts that may be
-        covered, and counts visible pixels that are left unexplained (Deng et al.). This needs an `image_shape`.
+        covered, and counts visible pixels that are left unexplained (Deng et al.). This needs an `image_shape` of at
+        least 16 × 16 pixels.
     n_components : int >= 1, default=100
         Of the model; superfluous components shrink to zero.
     outliers : float > 0 or "auto", default="auto"
@@ -351,7 +352,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
     def _new_classifier(self, image_shape: tuple[int, int] | None) -> Mixture | CoveredFaces:
         """Return what finds distances of images of this shape, unfitted."""
-        if self.rule == "auto" and image_shape is not None and min(image_shape) >= LEAST_SIDE:
+        # The images decide, not the grid of their pixels: the threshold must be that of the distance which is used.
+        large = self.image_shape is not None and min(self.image_shape) >= LEAST_SIDE
+        if self.rule == "auto" and large and image_shape is not None:
             return CoveredFaces(self.mixture_, image_shape)
         return Mixture(self.mixture_)
 

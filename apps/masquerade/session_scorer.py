@@ -207,7 +207,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         if len(usable) < (least := least_sessions(self.false_alarm_rate)):
             warnings.warn(
                 f"X has {counted(len(usable), 'session')}, and a false alarm rate of {self.false_alarm_rate:.2g} can "
-                f"only hold from {least} on; expect more false alarms",
+                f"only hold from {least} on; give more sessions, or raise false_alarm_rate",
                 UserWarning,
                 stacklevel=2,
             )

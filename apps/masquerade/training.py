@@ -104,7 +104,7 @@ def _line(row: dict[str, Any]) -> str:
     unlike = f", {row['doubtful']} unlike all others" if row["doubtful"] else ""
     few = "; too few for alarms yet" if row["learning"] else ""
     if not few and row["sessions"] < row["least"]:
-        few = f"; expect more false alarms than asked for, which take {row['least']} sessions"
+        few = f"; expect more false alarms than asked for, because that rate needs {row['least']} sessions"
     sessions, commands = counted(row["sessions"], "session"), counted(row["commands"], "different command")
     return f"{row['user']}: {sessions}, {commands}{unlike}{few}"
 

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from visionnmf._checks import check_matplotlib
 from visionnmf._text import counted, printable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
@@ -27,7 +28,8 @@ FACE = 640  # pixels of a photograph's longer side
 FEW = 5  # methods whose score is in the headline
 DEVIATION = "_deviation"  # how the names of standard deviations end
 VERDICTS = ("confirmed", "level", "reversed")
-SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "sessions learnt", "unknown user": "of unknown users"}
+SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "learning sessions"}
+SESSIONS["unknown user"] = "unknown-user sessions"
 QUICK = "A quick run: fewer splits, starts or ranks. No claim is judged; do not cite the figures."
 
 
@@ -87,7 +89,8 @@ class BackgroundPage(Page):
 
     def headline(self) -> list[tuple[str, str]]:
         """Return the share of foreground, and the number of events where they were asked for."""
-        shares = [(f"{np.mean(self.shares):.2%}", "of all pixels are foreground")] if self.shares else []
+        what = "of the pixels are foreground" + ", mean over the videos" * (len(self.shares) > 1)
+        shares = [(f"{np.mean(self.shares):.2%}", what)] if self.shares else []
         return [*shares, *super().headline()]
 
     def count(self, report: Report) -> None:
@@ -162,17 +165,17 @@ class FacesPage(Page):
 
     def begin(self) -> None:
         """Begin without a face; names come first."""
-        self.counts["faces of known people"] = 0
+        self.counts["known faces"] = 0
         self.faces: list[list[Any]] = []
 
     def summary(self) -> Iterator[Block]:
         """Yield the table of all faces."""
         columns = ["image", "person", "nearest", "distance", "threshold", "corrupted, %"]
-        yield self.table(columns, self.faces, "Decisions (a face that is at most as far as the threshold is named)")
+        yield self.table(columns, self.faces, "Decisions: a face is named if its distance is at most the threshold")
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return nothing, because the faces have a table of their own, to which those of the image are added."""
-        words = {None: "faces of known people", "unknown": "faces of nobody known", "unlike": "probably not faces"}
+        words = {None: "known faces", "unknown": "unknown faces", "unlike": "probable non-faces"}
         for one in [report.identity, *report.others] if report.state == "done" else []:
             self.counts[words[one.reason]] += 1
             who = {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason, one.person)
@@ -260,7 +263,7 @@ class ViewsPage(Page):
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the usage map and the table of views."""
-        words = {"n_components": "components", "shared": "shared by all views", "private": "private to one view"}
+        words = {"n_components": "components", "shared": "shared components", "private": "private components"}
         self.counts.update({"samples": report.samples} | {word: report.figures[name] for name, word in words.items()})
         rows = [
             [number, *(cell(round(share, 3), shade=share) for share in shares)]
@@ -317,7 +320,7 @@ class MasqueradePage(Page):
         at, *y = np.round(EDGE + (HEIGHT - 2 * EDGE) * (high - np.array([0, *above])) / (high - low), 1).tolist()
         x = np.round(np.linspace(EDGE, WIDTH - EDGE, len(above)), 1).tolist()
         points = [point | {"x": i, "y": j} for point, i, j in zip(self.points, x, y, strict=True)]
-        caption = "Scores less the users' thresholds, in deviations, in the order of the sessions"
+        caption = "Score minus the user's threshold, in standard deviations, in the order of the sessions"
         yield {"kind": "timeline", "size": (WIDTH, HEIGHT), "at": at, "points": points, "caption": caption}
 
     def text(self, report: Report) -> list[str]:
@@ -343,17 +346,19 @@ class EvaluationPage(Page):
         return [report.heading]
 
     def blocks(self, report: Report) -> Iterator[Block]:
-        """Yield the table of means, the curves, and all rows."""
+        """Yield the table of means, all rows, and the curves."""
         methods = dict.fromkeys(row.get("method") for row in report.table)
-        scores = [name for name, value in report.table[0].items() if isinstance(value, float)]
+        scores = [name for name in report.table[0] if any(isinstance(row.get(name), float) for row in report.table)]
+        scores = [name for name in scores if name != "scale"]  # of segments, a setting
         if scores and len(report.table) == len(methods) <= FEW:
             self.cards += [(cell(row[scores[0]])["text"], f"{scores[0]}: {row['method']}") for row in report.table]
         else:
             self.counts["methods"] += len(methods)
         yield self._records(report.table, "Means, and standard deviations over splits where there are several")
-        if "curves" in report.shown:
-            yield from self.vector(report.shown["curves"](), "Curves of the methods")
         yield self._records(report.rows, "All rows")
+        if "curves" in report.shown:
+            check_matplotlib()
+            yield from self.vector(report.shown["curves"](), "Curves of the methods")
 
     def _records(self, rows: Sequence[dict[str, Any]], caption: str) -> Block:
         """Return rows with named values as a table, without columns that have no value; deviations join the means."""
@@ -385,7 +390,7 @@ class ReproducePage(Page):
         if not report.figures:
             return super().row(report, link)
         verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
-        self.counts.update({"items": 1} | {f"claims {kind}": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
+        self.counts.update({"items": 1} | {f"{kind} claims": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
         found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
         took = (
             "not run"

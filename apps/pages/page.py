@@ -163,7 +163,7 @@ class Page:
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def taken(self, *addresses: str) -> bool:
-        """Return whether there is room for pictures or videos, and take it; otherwise the page says that they lack."""
+        """Return whether there is room for pictures or videos, and take it; otherwise the page says what it lacks."""
         size = sum(map(len, addresses))
         if size > self.room:
             self.limits["pictures and videos"] += len(addresses)

@@ -384,7 +384,7 @@ def segment_sheet(sizes: Sizes, *, n_segments: int, first: int, count: int) -> R
                 inside = labels[::step, ::step] == segment
                 row.append(in_square(np.where(inside[..., None], image, 235).astype(np.uint8)))
         sheet.append(row)
-    what = "MahNMF-SYM covers people's segments better than normalised cuts"
+    what = "covering of people's segments, MahNMF-SYM against normalised cuts"
     paper = "comparable, mostly, 5.3"
     rows = [compared(what, coverings["manhattan"], coverings["ncut"], higher=True, paper=paper)]
     caption = f"Photographs, {n_segments} segments by MahNMF-SYM and k-means, and {n_segments} by normalised cuts."

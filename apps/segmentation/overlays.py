@@ -58,7 +58,8 @@ def overlay(image: ArrayLike, labels: NDArray[Any], palette: NDArray[np.uint8] |
     if labels.shape != pixels.shape[:2]:
         raise ParameterError(f"labels must have the image's shape {pixels.shape[:2]}; got {labels.shape}")
     if labels.dtype.kind not in "bui" or labels.min() < 0:
-        raise ParameterError(f"labels must be whole numbers >= 0; got {labels.dtype} from {labels.min():g} on")
+        least = f" from {labels.min()} on" if labels.dtype.kind == "i" else ""
+        raise ParameterError(f"labels must be whole numbers >= 0; got {labels.dtype}{least}")
     if palette is not None:
         palette = np.asarray(check_numbers(palette, "palette", np.uint8))
         if palette.ndim != 2 or palette.shape[1] != 3 or not len(palette):

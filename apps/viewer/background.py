@@ -136,7 +136,8 @@ class Background(Panel):
             "events": EventSettings(min_area=self.min_area.value),
         }
         masks, shown, area = layer.data, self._shown(), self.min_area.value
-        raw = self._raw.setdefault(self.threshold.value, {})
+        raw = self._raw.get(self.threshold.value, {})
+        self._raw = {self.threshold.value: raw}  # of one threshold, because each takes a third of the frames' memory
 
         def work() -> Iterator[int]:
             """Yield the number of each frame whose mask is done."""
@@ -144,7 +145,7 @@ class Background(Panel):
             learnt.model.set_params(threshold=records["model"].threshold)
             for numbers in ([shown], range(len(masks))):
                 missing = [number for number in numbers if number not in raw]
-                parts = iter(learnt.model.apply(learnt.frames[missing])) if missing else iter(())
+                parts = iter(learnt.model.apply(learnt.frames[number] for number in missing)) if missing else iter(())
                 for number in numbers:
                     if number not in raw:
                         raw[number] = next(parts).mask
@@ -174,7 +175,7 @@ def _counted(mask: NDArray[np.uint8], min_area: float) -> NDArray[np.uint8]:
     _, parts, statistics, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
     enough = statistics[:, cv2.CC_STAT_AREA] >= max(1, min_area * mask.size)
     found = np.where(enough, COUNTS, TOO_SMALL).astype(np.uint8)
-    found[0] = 0  # what is no foreground
+    found[0] = 0  # not foreground
     return np.asarray(found[parts])
 
 

@@ -30,7 +30,7 @@ from visionnmf.io.video.decoding import (
 from visionnmf.io.video.pixels import FrameConverter
 
 KEPT = 256 << 20  # bytes of frames that were looked at last
-AHEAD = 50  # frames that are decoded one after another rather than by entering the file anew
+AHEAD = 50  # frames that are decoded one after another without seeking again
 
 
 class VideoFrames:

@@ -153,7 +153,7 @@ class Panel(Container):
         if layer is not None:
             layers.remove(layer)
         chosen = list(layers.selection)
-        self._made[name] = layer = kind(data, name=name, **attributes)  # known before choices are made anew
+        self._made[name] = layer = kind(data, name=name, **attributes)  # known before the choices are updated
         self.viewer.add_layer(layer)
         if chosen:  # a new layer would take the brush away from that which is drawn on
             layers.selection = chosen

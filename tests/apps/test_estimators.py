@@ -133,7 +133,7 @@ def test_one_channel_is_grey_and_a_frame_may_come_alone(clip):
         np.testing.assert_array_equal(part.frame, grey[3])
     colour = BackgroundModel().fit(clip)
     assert [part.index for part in colour.apply(clip[3])] == [0]
-    with pytest.warns(UserWarning, match="frames are one"):
+    with pytest.warns(UserWarning, match="frames hold a single frame"):
         BackgroundModel().fit(clip[3])
 
 

@@ -157,7 +157,7 @@ def test_scripts_are_found_by_name():
 
 @pytest.mark.long
 def test_few_fits_that_stop_gain_more_than_tol_by_twice_the_iterations(tmp_path):
-    """What `visionnmf.engine.stopping` says of random problems holds for others: 5 % gain more, and none 1 %."""
+    """What `visionnmf.engine.stopping` says of random problems holds for others: 5 % gained more, and none 1 %."""
     command = [sys.executable, str(FOLDER / "convergence.py"), "promise", "", "100"]
     told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True).stdout
     more, far = (float(share) for share in re.findall(r"([0-9.]+)% gain", told))

@@ -220,6 +220,11 @@ def test_the_rules_of_papers_end_a_fit(X, start):
     assert model.n_iter_ == len(values) - 1
     np.testing.assert_allclose(model.objective_history_, values)
 
+    # HALS undoes steps that raise the objective, which changes nothing and is no end
+    least = NMF(4, loss="frobenius", random_state=0, tol=0, max_iter=500, exact_codes=False).fit(X)
+    ended = NMF(4, loss="frobenius", random_state=0, stop="decrease", tol=1e-9, max_iter=500, exact_codes=False).fit(X)
+    assert ended.objective_history_[-1] == pytest.approx(least.objective_history_[-1], rel=1e-3)
+
     Wt, H = start
 
     def size(Wt, H):

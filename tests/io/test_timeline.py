@@ -170,8 +170,6 @@ def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16, "float"])
 def test_a_stack_of_tiff_is_a_movie(tmp_path, bits):
-    import tifffile
-
     grey = np.stack([frame[..., 0] for frame in CLIP[:12]])
     if bits == "float":
         values = grey / np.float32(255)
@@ -186,8 +184,6 @@ def test_a_stack_of_tiff_is_a_movie(tmp_path, bits):
 
 
 def test_pages_that_are_brighter_than_those_asked_are_noted(tmp_path):
-    import tifffile
-
     values = np.full((100, 16, 16), 900, np.uint16)  # 10 bits in the pages that are asked
     values[[3, 7]] = 5000
     tifffile.imwrite(tmp_path / "x.tif", values, photometric="minisblack")

@@ -46,7 +46,7 @@ UNABLE = {  # which of the others do not take a kind of penalty
     "box": {"mu"},
     "l1": set(),
     "graph": {"sbcd", "ccd"},
-    "groups": {"sbcd", "ccd", "rri", "mu"},
+    "groups": {"sbcd", "ccd", "rri", "rri-printed", "mu"},
 }
 
 

@@ -189,3 +189,15 @@ def test_exact_data_have_their_rank_and_a_grid_that_begins_too_high_is_reported(
     with pytest.warns(UserWarning, match="proposes 4, the lowest rank that was tried"):
         select_rank(X, [4, 5], random_state=0)
     assert NMF("auto", random_state=1).fit(np.ones((50, 40))).n_components_ == 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_similar_spectra_are_told_apart_under_a_squared_loss(seed):
+    """Spectra that differ by a tenth at most, in varying brightness, with noise of 2e-4."""
+    rng = np.random.default_rng(seed)
+    spectra = (1 + 0.1 * rng.random((3, 40))) * (0.5 + rng.random(40))
+    X = (rng.dirichlet(np.ones(3), 80) * (0.5 + rng.random((80, 1)))) @ spectra
+    X = np.maximum(X + 2e-4 * rng.standard_normal(X.shape), 0)
+    estimator = NMF(loss="frobenius", max_iter=1000)
+    assert select_rank(X, range(1, 6), estimator=estimator, random_state=0).n_components == 3

@@ -34,6 +34,8 @@ def test_thumbnails_show_the_picture():
     assert pictures(thumbnail(np.zeros((1000, 10), np.uint16)))[0].shape[0] == SIDE
     labels = np.arange(12, dtype=np.uint16).reshape(3, 4)
     assert len(np.unique(pictures(thumbnail(labels))[0])) == 12  # labels can be told apart
+    large = np.kron(np.array([[0, 100], [100, 0]], np.uint16), np.ones((317, 319), np.uint16))
+    assert len(np.unique(pictures(thumbnail(large))[0])) == 2  # no mean of two labels
 
 
 def test_results_have_their_pictures(tmp_path):

@@ -32,6 +32,7 @@ warnings.filterwarnings("ignore", category=ConvergenceWarning)
 VIDEOS = {"x.mp4": "libx264", "x.mkv": "libx264", "x.webm": "libvpx-vp9", "x.ts": "mpeg2video", "x.avi": "mjpeg"}
 
 OPTIONAL = {"dask", "distributed", "hmmlearn", "jinja2", "matplotlib", "pyarrow", "torch", "h5py", "zarr", "pandas"}
+OPTIONAL |= {"magicgui", "napari", "qtpy"}
 
 
 def public_names() -> None:

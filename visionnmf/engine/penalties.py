@@ -512,7 +512,7 @@ class Penalties:
 
     @property
     def escapes(self) -> list[str]:
-        """The sorted kinds of active terms that a scale of the factor, which the other one takes over, makes small."""
+        """The sorted kinds of active terms that become small when this factor is scaled down and the other one up."""
         low = getattr(self.constraint, "low", 0.0)  # of a box or of each entry; a component with one > 0 keeps its size
         if isinstance(self.constraint, Simplex) or np.atleast_2d(low).any(axis=1).all():
             return []

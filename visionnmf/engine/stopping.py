@@ -72,12 +72,14 @@ class Iteration(NamedTuple):
 
     `objective` is the objective before the iteration, which is a by-product of it. `residual` measures how far a method
     with a split variable is from satisfying the model, relative to the objective; it is None for other methods. `done`
-    is true if the solver has found the minimum in closed form.
+    is true if the solver has found the minimum in closed form, and `undone` if the iteration has left the factors as
+    they were, because its step would have raised the objective.
     """
 
     objective: float
     residual: float | None = None
     done: bool = False
+    undone: bool = False
 
 
 class Stopping:
@@ -217,7 +219,8 @@ def run(
     )
     converged = False
     for step in steps:
-        enough = stopping.add(step.objective, step.residual) or step.done or (rule is not None and rule(step.objective))
+        enough = stopping.add(step.objective, step.residual) or step.done
+        enough = enough or (rule is not None and not step.undone and rule(step.objective))
         asked = callback is not None and callback(len(stopping.history), step.objective)
         if enough or asked:
             converged = True  # also if the callback has stopped the fit, because no warning is due
@@ -312,7 +315,7 @@ def warn_of_scale(codes: Penalties, components: Penalties, stacklevel: int) -> N
         if penalty.escapes and not held.holds:
             warnings.warn(
                 f"the {' and '.join(penalty.escapes)} of penalty_{side} can be escaped: {side} may shrink while "
-                f"{other} grows. Give penalty_{other} an l2, high or simplex.",
+                f"{other} grows. Set l2, high or simplex in penalty_{other}.",
                 ScaleWarning,
                 stacklevel=stacklevel,
             )

@@ -174,7 +174,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             rows.append(row)
         warn_of(row.note for row in rows)
         for note in dict.fromkeys(note for row in rows for note in row.of_file):
-            warnings.warn(f"images: {note}", UserWarning, stacklevel=2)
+            warnings.warn(f"images: {note}", UserWarning, stacklevel=3)
         return np.stack([row.features for row in rows])
 
     def extract(

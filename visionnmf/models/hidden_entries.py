@@ -177,7 +177,8 @@ def propose_rank(
             stacklevel=stacklevel,
         )
     # where models are exact, only what a fit leaves before it stops tells ranks apart
-    level = max(EXACT * float(np.mean(of_mean)), ROUNDING * float(np.mean(of_half)))
+    power = 1 if loss.record.kink else 2  # near 0 a loss without a kink grows with the square of the residual
+    level = max(EXACT**power * float(np.mean(of_mean)), ROUNDING**power * float(np.mean(of_half)))
     proposed = int(ranks[lowest_good_rank(scores, level)])
     if len(ranks) > 1 and proposed == ranks[0] > 1:
         warnings.warn(

@@ -137,12 +137,13 @@ class NMF(WithPenalties, LinearModel):
     tol : float, default=1e-3
         Stop when twice the iterations would lower the objective by less than this share of it, if it goes on falling as
         in the last quarter of the iterations (:mod:`visionnmf.engine.stopping` says how often it falls faster), or when
-        the residuals are a hundred-thousandth of the data. 0 goes on to `max_iter`, or that, without a warning.
+        the residuals are a hundred-thousandth of the data. 0 runs all `max_iter` iterations, without a warning.
     stop : {"auto", "decrease", "projected-gradient", "clusters"}, default="auto"
         The stopping rule: that of `tol`, or one of a paper. "decrease": an iteration changes the objective by at most
         `tol`, in its own units (MahNMF, equation 4). "projected-gradient": the norm of the projected gradient is at
         most `tol` times that of the start (NeNMF, equation 22). "clusters": no sample's largest code has moved to
-        another component for 40 iterations (MahNMF, section 5.2).
+        another component for 40 iterations (MahNMF, section 5.2). A `tol` of 0 also leaves out the warning that the
+        rule does not hold yet.
     random_state : int, RandomState instance or None, default=None
         Seed of the start. The same seed gives the same result for any number of threads, up to rounding.
     callback : callable or None, default=None
@@ -206,9 +207,9 @@ class NMF(WithPenalties, LinearModel):
     ================  ==============================================================================
 
     ``fit_transform(X)`` returns exactly what ``fit(X).transform(X)`` returns: the codes are found again for the final
-    components, and the codes of a row do not depend on the other rows. Unless `exact_codes`, and if a penalty of
-    the codes couples samples (graph, groups), `fit_transform` returns the codes of the fit; `transform` leaves such a
-    penalty out.
+    components, and the codes of a row do not depend on the other rows. `fit_transform` returns the codes of
+    the fit instead if `exact_codes` is or stands for False, or if a penalty of the codes refers to the training samples
+    (graph, groups, bounds of each entry). `transform` leaves such a penalty out.
 
     References
     ----------

@@ -65,9 +65,10 @@ def select_rank(
     the loss of its model at the hidden entries is taken (Wold 1978; for factorisations Owen & Perry 2009). Too low a
     rank misses structure, and too high a rank follows noise and outliers of the shown entries, so the loss has a
     minimum. Ranks above the true one are often level. Therefore the proposed rank is the lowest whose mean loss is
-    close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks, or within a
-    thousandth of the loss of a constant model, which is all that fits of exact data differ by. A ConvergenceWarning
-    says if fits stopped too early, and a UserWarning if the proposed rank is the largest that was tried.
+    close to the minimum: within 2 % of the difference between the minimum and the worst of the lower ranks, or within
+    the loss of residuals a thousandth as large as those of a constant model, because fits of exact data differ by no
+    more. A ConvergenceWarning says if fits stopped too early, and a UserWarning if the proposed rank is the lowest
+    above 1 or the largest that was tried.
 
     Parameters
     ----------

@@ -21,6 +21,7 @@ SIGMAS = 3.0  # a residual beyond this many robust standard deviations may count
 # Chosen on the digits of scikit-learn and a Manhattan fit of 16 components: it marks 7 % of the clean entries (48 %
 # without it), and 64 % of those with salt and pepper (86 %).
 SHARE = 0.25
+MOSTLY = 0.75  # share of entries that are not 0, from which on the residuals tell enough by themselves
 
 
 class ComponentsDisplay:
@@ -139,7 +140,8 @@ class ReconstructionDisplay:
     ----------
     limit_ : float
         The residual beyond which an entry counts as far: three robust standard deviations of the residuals (1.4826
-        times the median of their sizes), and at least a quarter of the largest value of the model.
+        times the median of their sizes); where a quarter of X is 0 also at least a quarter of the largest value of the
+        model.
     outliers_ : ndarray of bool [shape=(n_samples, n_features)]
         The entries beyond it.
     images_ : list of matplotlib.image.AxesImage
@@ -205,7 +207,9 @@ class ReconstructionDisplay:
             raise ParameterError("X and model must be finite, except for missing entries of X; got NaN or infinity")
         residual = X - model
         self.limit_ = SIGMAS * 1.4826 * float(np.nanmedian(np.abs(residual)))
-        self.limit_ = max(self.limit_, SHARE * float(np.abs(model).max()))
+        largely_zero = np.count_nonzero(X) < MOSTLY * X.size
+        least = SHARE * float(np.abs(model).max()) if largely_zero else 1e-6 * float(np.nanmax(np.abs(X)))
+        self.limit_ = max(self.limit_, least)
         self.outliers_ = np.abs(residual) > self.limit_
         self.images_: list[Any] = []
         self.lines_: list[Any] = []

@@ -127,8 +127,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
 
         Frames are of uint8, uint16, or floating point from 0 to 1. One channel is grey; of four the last, opacity, is
         left out. `frames` is an array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is
-        gone through once. Raises ParameterError if it holds fewer than two frames or anything else, and warns of fewer
-        than five.
+        gone through once. Raises ParameterError if it holds no frame or anything else, and warns if it holds a single
+        one.
         """
         self._check_parameters()
         rng = check_generator(self.random_state)

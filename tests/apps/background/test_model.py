@@ -352,7 +352,10 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
             np.zeros((2, 3, 8, 9), np.uint8),
             r"got \(3, 8, 9\); move the channels to the end by numpy.moveaxis\(frame, 0",
         ),
-        (np.zeros((8, 9, 3, 20), np.uint8), r"got \(9, 3, 20\); move the first axis to the end by .*\(frames, -1, 0\)"),
+        (
+            np.zeros((8, 9, 3, 20), np.uint8),
+            r"got \(9, 3, 20\); move the last axis of a stack to the front by .*\(frames, -1, 0\)",
+        ),
         (5, r"frames must be an array of frames, a video, or frames one after another; got int"),
         (None, r"frames must be an array .*; got NoneType"),
     ],
@@ -365,15 +368,18 @@ def test_frames_that_are_refused(frames, message):
 @pytest.mark.parametrize("learn", [BackgroundModel().fit, OnlineBackgroundModel().fit])
 def test_frames_on_the_last_axis_are_reported_and_others_are_not(learn, street):
     grey = street.frames[:40, :, :, 1]
-    with pytest.warns(UserWarning, match=r"frames of shape .* look as if their last axis were time; .*moveaxis"):
+    with pytest.warns(
+        UserWarning, match=r"frames of shape .* look as if their last axis were time; .*moveaxis"
+    ) as told:
         learn(np.moveaxis(grey, 0, -1))
+    assert told[0].filename == __file__
     learn(grey)
     learn(np.stack([np.roll(grey[0], 5 * i, axis=1) for i in range(20)]))  # a moving camera
 
 
 def test_a_single_frame_is_reported(street):
     for frames in (street.frames[0], street.frames[:1], street.frames[:1, :, :, 1]):
-        with pytest.warns(UserWarning, match="frames are one, of shape .*, so that all of it counts as background"):
+        with pytest.warns(UserWarning, match="frames hold a single frame, of shape .*, all of which counts"):
             BackgroundModel().fit(frames)
 
 

@@ -6,7 +6,7 @@ from helpers import SHAPE, made_faces, rows
 from scipy.optimize import minimize
 from sklearn.preprocessing import normalize
 
-from visionnmf.apps.faces import FaceRecognizer, occlusion
+from visionnmf.apps.faces import FaceRecognizer, distances, occlusion
 from visionnmf.apps.faces.distances import ALONE, Mixture, relative_distances
 from visionnmf.apps.faces.occlusion import CoveredFaces, RobustResidual
 
@@ -155,3 +155,21 @@ def test_float32_stays(gallery):
     exact = robust(RobustResidual(SHAPE).fit(X, y), new)
     rounded = robust(RobustResidual(SHAPE).fit(X.astype(np.float32), y), new.astype(np.float32))
     assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
+
+
+def test_a_threshold_is_that_of_the_distance_which_is_used(monkeypatch, rng):
+    """Also where images are large enough to be divided, and the grid of pixels by which folds measure is not."""
+    used = []
+    make = FaceRecognizer._new_classifier
+
+    def noted(self, shape):
+        used.append(make(self, shape))
+        return used[-1]
+
+    monkeypatch.setattr(FaceRecognizer, "_new_classifier", noted)
+    images, labels = made_faces(rng, 6, 6)
+    large = np.kron(images, np.ones((3, 2), np.uint8))[:, :44, :30]
+    monkeypatch.setattr(distances, "GRID_PIXELS", 300)
+    fitted = FaceRecognizer(image_shape=(44, 30), missing="none", random_state=0).fit(rows(large), labels)
+    assert len(fitted.threshold_pixels_) < 16**2
+    assert len(used) > 2 and {type(one) for one in used} == {CoveredFaces}

@@ -87,7 +87,8 @@ def descend(
         before = objective
         H_new = copied(H_ahead)
         found = rows.improve(H_ahead, H_new, momentum.value)
-        if found <= objective or (momentum.is_none and np.isfinite(found)):
+        kept = found <= objective or (momentum.is_none and bool(np.isfinite(found)))
+        if kept:
             # without momentum only rounding can raise the objective
             objective = min(found, objective)
             H[:, :] = H_new
@@ -98,7 +99,7 @@ def descend(
             momentum.restart()
             H_ahead, H_last = copied(H), copied(H)
             rows.reject()
-        yield Iteration(before)
+        yield Iteration(before, undone=not kept)
 
 
 class ExtrapolatedCodes:

@@ -93,9 +93,8 @@ def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) 
     from visionnmf.engine.stopping import Iteration
 
     for _ in range(max_iter):
-        objective = problem.objective(Wt, H)
+        after = objective = problem.objective(Wt, H)
         for side, F, A in ((problem, Wt, H), (problem.transposed, H, Wt)):
-            after = side.objective(F, A)
             for _ in range(MOST_SWEEPS):
                 before = after
                 half(side, F, A, sweeps=1, valued=False)

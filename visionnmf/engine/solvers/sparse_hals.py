@@ -290,11 +290,12 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
             else:
                 model.improve_all(momentum.value)
             value = model.objective(problem, square)
-            if value <= objective or momentum.is_none:
+            kept = value <= objective or momentum.is_none
+            if kept:
                 objective = min(value, objective)  # without momentum only rounding can raise it
                 model.keep(Wt, H)  # writes its factors there
                 momentum.grow()
             else:
                 momentum.restart()
                 model.reset(Wt, H)
-        yield Iteration(before)
+        yield Iteration(before, undone=not kept)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from visionnmf._checks import check_frames_wanted
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
 DAY = 86_400.0  # seconds; a later frame has a damaged time stamp
@@ -162,9 +163,9 @@ class Timeline:
         holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
         more = ", ..." if len(holes) > SHOWN else ""
         places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
-        counted = ((n, interval / 1000) for interval, n in self._intervals.items() if interval / 1000 > LONG * step)
-        lost = sum(n * (round(interval / step) - 1) for n, interval in counted)
-        return f"{lost} frames are missing: {places}{more}" if holes else None
+        large = ((n, interval / 1000) for interval, n in self._intervals.items() if interval / 1000 > LONG * step)
+        lost = sum(n * (round(interval / step) - 1) for n, interval in large)
+        return f"{counted(lost, 'frame')} {'is' if lost == 1 else 'are'} missing: {places}{more}" if holes else None
 
     def resume(self, seconds: float) -> None:
         """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
