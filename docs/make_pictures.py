@@ -40,7 +40,7 @@ TEXTURES = {
 SIDE = 96  # of a crop, pixels
 TILE = (420, 210)  # width and height of a picture of the strip, pixels
 STRIP = {  # pictures of the gallery, and the part of each that is shown: left, top, right, bottom
-    "segment": (0, 0.08, 0.64, 0.82),
+    "segment": (0, 0.125, 0.64, 0.86),
     "scribbles": (0.335, 0.08, 1, 1),
     "background": (0.36, 0.06, 1, 0.55),
     "denoise_faces": (0, 0.268, 1, 0.755),
@@ -181,7 +181,7 @@ def view() -> None:
         work()
         while panel.busy:
             QApplication.processEvents()
-    for label, (row, left, right) in enumerate([(120, 250, 360), (345, 60, 200)], 1):
+    for label, (row, left, right) in enumerate([(120, 250, 360), (345, 120, 300)], 1):
         with panel.markers.value.block_history():
             for column in range(left, right):
                 panel.markers.value.paint((row, column), label)

@@ -16,7 +16,7 @@ result = segment(cat)
 markers = np.zeros(cat.shape[:2], int)
 markers[30:240, 222:230] = markers[100:108, 130:340] = 1  # the face, an ear, a cheek
 markers[20:60, 90:96] = markers[150:270, 100:106] = 1
-markers[20:280, 430:440] = markers[10:100, 8:16] = 2  # what is behind the cat
+markers[20:280, 430:440] = markers[215:223, 370:440] = markers[10:100, 8:16] = 2  # what is behind the cat
 divided = result.recut(markers=markers)
 
 axes = plt.subplots(1, 3, figsize=(12, 3), layout="constrained")[1]
