@@ -193,6 +193,40 @@ def test_nonsense_is_kept_when_an_estimator_is_made_and_refused_by_fit(kind, nam
     assert FORM.fullmatch(str(caught.value))
 
 
+OUT_OF_RANGE = {
+    NMF: {"n_components": 0, "max_iter": 0, "tol": -1, "n_init": 0, "nuclear": -1, "zero_weight": -1, "solver": "x"},
+    MultiviewNMF: {"group_norm": 1, "codes_l2": 0, "view_weight": "cv", "scale": "noise", "n_init": 0, "group_l1": -1},
+    SymmetricNMF: {"n_components": 0, "n_init": 0, "max_iter": 0, "init": "spectral", "loss": "huber", "tol": -1},
+    ProjectiveNMF: {
+        "n_components": 0,
+        "max_iter": 0,
+        "tol": -1,
+        "loss": "manhattan",
+        "solver": "hals",
+        "init": "zeros",
+    },
+    ConservativeNMF: {"n_components": 0, "w": 0, "batch_size": 0.5, "max_iter": 0, "shuffle": 1},
+    OnlineNMF: {"n_components": 0, "batch_size": 0, "buffer": -1, "forget_factor": 2, "horizon": 0, "max_iter": 0},
+    RPCA: {"sparse_weight": 0, "tol": 0, "max_iter": 0},
+    GoDec: {"n_components": 0, "sparse_share": 1.5, "tol": -1, "max_iter": 0},
+    SessionScorer: {"false_alarm_rate": 0, "method": "x", "loss": "x"},
+    FaceRecognizer: {"rule": "svm", "missing": "holes", "outliers": -1, "unknown_rate": 1, "n_components": 0},
+    ImageAnnotator: {"method": "best", "coder": "all", "metrics": "manhattan", "pseudo_inverse": 1, "n_components": 0}
+    | {"hellinger": 1, "n_neighbors": 0, "n_words": 0, "balance": 2},
+    BackgroundModel: {"n_components": 1.5, "n_frames": 1, "threshold": 0, "random_state": -1},
+    OnlineBackgroundModel: {"forgetting": 0, "warm_up": -1, "frame_rate": 0, "threshold": np.nan},
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, values in OUT_OF_RANGE.items() for name in values])
+def test_values_out_of_range_are_refused(kind, name):
+    value = OUT_OF_RANGE[kind][name]
+    for fit in ("fit", "partial_fit"):
+        if hasattr(kind, fit):
+            with pytest.raises(ParameterError, match=f"^{name} must .*; got {re.escape(repr(value))}"):
+                getattr(kind(**{name: value}), fit)(*FITS[kind])
+
+
 @pytest.mark.parametrize("kind", FITS)
 def test_parameters_are_kept_as_they_are_given(kind):
     estimator = kind()

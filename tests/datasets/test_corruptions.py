@@ -134,18 +134,10 @@ def test_integers_are_rounded_and_clipped_not_wrapped():
     ("images", "arguments", "sentence"),
     [
         (ramp(), {"kind": "rain"}, "kind must be one of \\['none', .*\\]; got 'rain'"),
-        (
-            ramp()[0],
-            {},
-            r"images must have the shape .*; got \(20, 24\); give one image as image\[None\]",
-        ),
+        (ramp()[0], {}, r"images must have the shape .*; got \(20, 24\); give one image as image\[None\]"),
         (ramp()[:0], {}, r"not be empty; got \(0, 20, 24\)"),
         (ramp().astype(int), {}, "images must be uint8, .* or float64; got int64; convert them"),
-        (
-            ramp(dtype=np.float32, white=255),
-            {},
-            r"images must lie in \[0, 1\]; got values from 63.75 to 191.25; scale them",
-        ),
+        (ramp(dtype=np.float32, white=255), {}, r"images must lie in \[0, 1\]; got values from 63.75 to 191.25; scale"),
         (np.full((1, 2, 2), np.nan), {}, "images must not hold NaN; got 4 of them; fill them in"),
         (ramp(), {"severity": 2.5}, "severity must be a whole number >= 0; got 2.5"),
         (ramp(), {"severity": -1}, "severity must be a whole number >= 0; got -1"),

@@ -1,7 +1,6 @@
 """What all extractors keep, whatever they find."""
 
 import re
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,25 +8,13 @@ import pytest
 from model_files import rewrite
 from PIL import Image
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.features import (
-    KINDS,
-    ColorHistogram,
-    DenseHue,
-    FeatureExtraction,
-    PatchNMF,
-    RawPixels,
-    extractor as base,
-    harris_laplace,
-    load_extraction,
-    make_extractor,
-    save_extraction,
-)
+from visionnmf.features import KINDS, ColorHistogram, DenseHue, FeatureExtraction, PatchNMF, RawPixels, make_extractor
 from visionnmf.features.extractor_kinds import make_extractors
+from visionnmf.features.interest_points import harris_laplace
+from visionnmf.features.store import load_extraction, save_extraction
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "features.md"
 
@@ -131,21 +118,6 @@ def test_a_preset_has_the_fifteen_features_of_tagprop():
     assert {e.n_bins for e in made if isinstance(e, ColorHistogram) and e.layout == (3, 1)} == {12}
 
 
-def test_images_are_described_with_one_thread_of_blas(images, monkeypatch):
-    inside = []
-
-    @contextmanager
-    def held():
-        inside.append(True)
-        yield
-        inside.pop()
-
-    monkeypatch.setattr(base, "one_blas_thread", held)
-    described = PatchNMF._describe
-    monkeypatch.setattr(PatchNMF, "_describe", lambda self, image: described(self, image) if inside else 1 / 0)
-    PatchNMF(4).fit_transform(images)
-
-
 @pytest.mark.slow
 def test_a_union_is_its_extractors_side_by_side(images):
     kinds = [small("rgb"), small("dense-hue"), "raw-pixels"]
@@ -188,15 +160,13 @@ def test_unreadable_images_are_left_out_and_named(images, tmp_path):
 
 
 def test_fitted_extractors_are_kept_in_a_file(images, tmp_path):
-    union = FeatureExtraction(["lab", small("dense-sift"), DenseHue(5, layout=(3, 1))], max_pixels=2000).fit(images)
+    kinds = ["lab", small("dense-sift"), DenseHue(5, layout=(3, 1)), small("patch-nmf")]
+    union = FeatureExtraction(kinds, max_pixels=2000).fit(images)
     save_extraction(union, tmp_path / "f.npz")
     again = load_extraction(tmp_path / "f.npz")
     np.testing.assert_array_equal(again.transform(images), union.transform(images))
     np.testing.assert_array_equal(again.groups_, union.groups_)
     assert again.views_ == union.views_
-    with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):
-        (tmp_path / "g.npz").write_bytes((tmp_path / "f.npz").read_bytes()[:-30])
-        load_extraction(tmp_path / "g.npz")
 
 
 def test_extractors_of_a_stranger_are_checked(images, tmp_path):
@@ -212,14 +182,11 @@ def test_extractors_of_a_stranger_are_checked(images, tmp_path):
     name = "extractors.0.dictionary_"
     wrong = [
         lambda extractors, arrays: arrays.update({name: arrays[name][:, :-1]}),
-        lambda extractors, arrays: arrays.update({name: arrays[name] * np.float32(np.nan)}),
-        lambda extractors, arrays: arrays.pop(name),
         lambda extractors, arrays: give(extractors[0], scales=[1e9]),
         lambda extractors, arrays: give(extractors[1], layout={"tuple": [64, 64]}, n_bins=64),
         lambda extractors, arrays: give(extractors[0], colour=1),
         lambda extractors, arrays: extractors.append(extractors[1]),
         lambda extractors, arrays: extractors.clear(),
-        lambda extractors, arrays: extractors[0]["object"].__setitem__(0, "os.system"),
     ]
     for change in wrong:
         with pytest.raises(UnreadableError, match="damaged, or not feature extractors"):
@@ -234,18 +201,6 @@ def test_what_one_image_takes_is_bounded(kind, monkeypatch):
     monkeypatch.setattr("visionnmf.features.extractor.MOST_BYTES", 30_000)
     with pytest.raises(ParameterError, match=r"must leave at most \d+ places in an image; got \d+; take larger steps"):
         kind.transform([noise])
-
-
-def test_numbers_of_numpy_are_kept_in_a_file(images, tmp_path):
-    kind = DenseHue(np.int64(5), grey=np.float32(0.5), scales=(np.float64(2.0),), layout=(1, 1))
-    save_extraction(FeatureExtraction([kind], max_pixels=np.int64(900)).fit(images), tmp_path / "f.npz")
-    again = load_extraction(tmp_path / "f.npz")
-    assert again.max_pixels == 900 and again.extractors_["dense-hue"].scales == (2.0,)
-
-
-def test_extractors_stand_in_a_pipeline(images):
-    X = make_pipeline(DenseHue(5), MaxAbsScaler()).fit_transform(images)
-    assert X.max() == 1
 
 
 @pytest.mark.slow
@@ -264,10 +219,7 @@ def test_the_number_of_processes_changes_nothing(images):
         (lambda: RawPixels().fit([]), "images must hold at least one image; got none"),
         (lambda: RawPixels().fit(np.zeros((4, 4))), "images must be a list of arrays or files; got an array of shape"),
         (lambda: RawPixels().fit(np.zeros((4, 5, 3))), r"images must be several; got one of shape \(4, 5, 3\); put it"),
-        (
-            lambda: RawPixels().fit_transform([np.zeros((3, 4, 5))]),
-            r"got \(3, 4, 5\); move the channels to the end by numpy.move",
-        ),
+        (lambda: RawPixels().fit_transform([np.zeros((3, 4, 5))]), r"got \(3, 4, 5\); move the channels to the end by"),
         (lambda: harris_laplace(np.zeros((4, 5, 3))), r"grey must have shape \(height, width\); got \(4, 5, 3\)"),
         (lambda: RawPixels(size=(0, 2)).fit([np.zeros((4, 4))]), "size must be the height and width"),
         (lambda: DenseHue(layout=(0, 1)).fit([np.zeros((4, 4))]), "layout must be the rows and columns of cells"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from visionnmf.features import FeatureExtraction, PatchNMF, load_extraction, save_extraction
+from visionnmf.features import PatchNMF
 from visionnmf.features.patches import split_patches
 
 
@@ -59,11 +59,3 @@ def test_cells_are_pooled_apart(tiles):
     swapped = [np.concatenate([image[16:], image[:16]]) for image in images]
     upper, lower = np.split(extractor.transform(images), 2, axis=1)
     np.testing.assert_allclose(extractor.transform(swapped), np.hstack([lower, upper]), atol=1e-6)
-
-
-@pytest.mark.slow
-def test_what_was_learnt_is_kept(tiles, tmp_path):
-    images = tiles[2]
-    union = FeatureExtraction([PatchNMF(5, n_samples=400)]).fit(images)
-    save_extraction(union, tmp_path / "e.npz")
-    np.testing.assert_array_equal(load_extraction(tmp_path / "e.npz").transform(images), union.transform(images))

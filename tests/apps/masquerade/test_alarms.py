@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.masquerade import (
-    Event,
-    LogSource,
-    MasqueradeModel,
-    SessionScorer,
-    read_events,
-    save,
-    score,
-    session_cutter,
-    sessions,
-)
+from visionnmf.apps.masquerade import Event, LogSource, MasqueradeModel, SessionScorer, save, score, session_cutter
+from visionnmf.apps.masquerade.log_formats import read_events
+from visionnmf.apps.masquerade.session_cutter import sessions
 from visionnmf.io import text_lines
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

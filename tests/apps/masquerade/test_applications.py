@@ -7,24 +7,8 @@ import numpy as np
 import pytest
 
 from visionnmf import choices
-from visionnmf.apps.masquerade import (
-    Judging,
-    LogSource,
-    ScorerSettings,
-    SessionCutting,
-    load,
-    score,
-    train,
-    training as training_module,
-)
-from visionnmf.exceptions import (
-    MediaError,
-    OutputExistsError,
-    ParameterError,
-    TooLargeError,
-    UnreadableError,
-    UnsupportedError,
-)
+from visionnmf.apps.masquerade import Judging, LogSource, ScorerSettings, SessionCutting, load, score, train, training
+from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 SIZE = 20
 CUT = SessionCutting(size=SIZE)
@@ -156,7 +140,7 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
 
 
 def test_more_users_than_are_plausible_end_the_training(logs, monkeypatch):
-    monkeypatch.setattr(training_module, "MAX_USERS", 2)
+    monkeypatch.setattr(training, "MAX_USERS", 2)
     with pytest.raises(TooLargeError, match="more than 2 users; is the right column taken for the user"):
         train(logs, cutting=CUT)
 
@@ -180,7 +164,7 @@ def test_bad_histories_are_skipped_and_reported(logs, tmp_path):
     (tmp_path / "blank").write_text("\n\n")
     with pytest.raises(UnreadableError, match="blank: holds no command; check the format"):
         train([tmp_path / "blank"])
-    with pytest.raises(MediaError, match="no such file"):
+    with pytest.raises(UnreadableError, match="no such file"):
         list(score(trained.model, [tmp_path / "missing"]))
     said = []
     assert len(list(score(trained.model, [tmp_path / "missing", training], on_error=said.append))) == 120

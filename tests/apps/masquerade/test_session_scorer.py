@@ -238,18 +238,6 @@ def test_update_takes_the_word_of_the_caller(users):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"false_alarm_rate": 0}, "false_alarm_rate must be a number > 0 and <= 0.5; got 0"),
-        ({"false_alarm_rate": "x"}, "false_alarm_rate must be a number > 0 and <= 0.5; got 'x'"),
-    ],
-)
-def test_bad_parameters_are_refused(parameters, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        SessionScorer(**parameters).fit([["a"]])
-
-
-@pytest.mark.parametrize(
     ("sessions", "sentence"),
     [
         ([], "X must hold at least one session with a command; got none"),
