@@ -19,7 +19,7 @@ from visionnmf.apps.masquerade import (
     session_cutter,
     sessions,
 )
-from visionnmf.io import text_lines
+from visionnmf.io import inputs
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -103,7 +103,7 @@ def pipe(monkeypatch):
             os.close(writer)
 
     with open(reader, "rb", buffering=0) as stream:
-        monkeypatch.setattr(text_lines, "sys", SimpleNamespace(stdin=stream))
+        monkeypatch.setattr(inputs, "sys", SimpleNamespace(stdin=stream))
         yield write
 
 
