@@ -10,7 +10,7 @@ A record is a class with annotated defaults::
         end: Annotated[float | None, Option("Stop before this time, in seconds.", low=0.0)] = None
 
 The Python function takes ``time=TimeRange(start=90.0)``, the command line has ``--start`` and ``--end``
-(:mod:`visionnmf.apps.cli.records`), and a job in another process gets the pickled record. This module imports nothing
+(:mod:`visionnmf.apps.cli.options`), and a job in another process gets the pickled record. This module imports nothing
 heavy, so the modules that declare settings can be imported by ``visionnmf --help``.
 """
 

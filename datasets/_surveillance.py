@@ -190,9 +190,6 @@ class _Scene:
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.bool_]]]:
         """Yield each frame (height, width, 3) as grey levels 0 to 255, and the mask of its objects (height, width)."""
-        # Until `_to_uint8` values are shares of the full range, 0 to 1, as `background` and `noise` are. `illumination`
-        # is the largest relative change of the light, `_pattern` (height, width) its strength at each pixel, and
-        # `_phase` where its wave begins, in radians. `_seeds` has the seed of the noise last.
         noise_rng = np.random.default_rng(self._seeds[-1])
         for t in range(self.n_frames):
             frame = self.background.copy()
@@ -330,12 +327,7 @@ class _Object:
         self._lead = -rng.uniform(4, 12) if index == 0 else rng.uniform(0, self._cycle)
 
     def draw(self, frame: Image, mask: NDArray[np.bool_], t: int) -> None:
-        """Paint the object at its place in frame `t` into `frame` and `mask`.
-
-        It crosses the scene in `_crossing` frames, rests for `_rest` frames after `_rest_at`, and is then out of sight
-        until its cycle ends. `_cycle` is in frames, and `_lead` is how far the object is in it at frame 0. `_patch`
-        (height, width, 3) has its colours, and `_shape` (height, width) is true where they belong to it.
-        """
+        """Paint the object at its place in frame `t` into `frame` and `mask`."""
         # The frames that it has moved since it entered, without those of its rest, and the share of its way.
         moved = (t + self._lead) % self._cycle
         moved -= min(max(moved - self._rest_at, 0), self._rest)

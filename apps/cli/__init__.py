@@ -26,8 +26,21 @@ from visionnmf.apps import on_cluster
 from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
-from .options import Debug, Json, Page, PlainUsage, Quiet, Scheduler, Verbose, given, typed
-from .records import flag_of, name_flags, remember_flags, with_typer_options
+from .options import (
+    Debug,
+    Json,
+    Page,
+    PlainUsage,
+    Quiet,
+    Scheduler,
+    Verbose,
+    flag_of,
+    given,
+    name_flags,
+    remember_flags,
+    typed,
+    with_typer_options,
+)
 from .signals import ending_code, on_signal
 
 __all__ = ["app", "main"]
@@ -56,7 +69,7 @@ COMMANDS = {
     "doctor": _Entry("doctor", "Report versions, codecs, threads and extras of this installation."),
 }
 
-NOT_SETTINGS = ("force", "skip_existing", "jobs", "json_", "debug")  # options that change no result
+NOT_SETTINGS = ("force", "skip_existing", "jobs")  # options that change no result
 HELP = ("help", "Show the help of a command: visionnmf help segment.")
 
 
@@ -158,7 +171,6 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     # Typer reads options from the signature and the annotations.
     signature = inspect.signature(function, eval_str=True)
     printing = {"json_": Json, "debug": Debug, "quiet": Quiet, "verbose": Verbose}
-    printing = {name: kind for name, kind in printing.items() if name not in signature.parameters}
     added = [_keyword(name, kind, default=False) for name, kind in printing.items()]
     added.append(_keyword("report", Page, default=None))
     if "jobs" in signature.parameters:  # the command can share its work
@@ -169,7 +181,7 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     @functools.wraps(function)
     def command(*, report: Path | None, scheduler: str | None = None, **arguments: Any) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
-        # itself, and those of --json, --quiet and the like (`printing`) that it does not take.
+        # itself, and those of `printing`.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         printed = {name: arguments.pop(name) for name in printing}
         set_verbosity(Verbosity(**printed, page=None if report is None else _page(report, arguments)))

@@ -11,10 +11,8 @@ import typer
 from visionnmf.apps.annotation.settings import AnnotatorSettings, WordOutputs
 from visionnmf.apps.settings import Option, comma_separated
 
-from .input_paths import check_exists
-from .options import Force, given
-from .records import excludes, needs, with_records
-from .run import running
+from .options import Force, excludes, given, needs, with_records
+from .run import check_exists, running
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

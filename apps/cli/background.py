@@ -22,14 +22,10 @@ from visionnmf.apps.background.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .console import echo
-from .input_paths import Input, placed, results_folder
-from .options import JSON, OUT, RECURSIVE, SKIP_EXISTING, Debug, Jobs, given
-from .records import excludes, flag_of, needs, with_records
-from .run import Run, running
+from .console import echo, verbosity
+from .options import OUT, RECURSIVE, SKIP_EXISTING, Jobs, excludes, flag_of, given, needs, with_records
+from .run import Input, Run, placed, results_folder, running
 from .signals import until_signal
-
-__all__ = ["command"]
 
 
 @settings
@@ -43,8 +39,6 @@ class WorkSettings:
     recursive: Annotated[bool, replace(RECURSIVE, panel="Input")] = False
     jobs: Jobs = 1
     skip_existing: Annotated[bool, replace(SKIP_EXISTING, panel="Output")] = False
-    json_: Annotated[bool, replace(JSON, panel="Output")] = False
-    debug: Debug = False
 
 
 @with_records
@@ -80,7 +74,7 @@ def command(
       visionnmf background sample:surveillance --json
     """
     # Options that would have no effect are refused, even with the value of their default.
-    boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and work.json_)
+    boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and verbosity().json_)
     needs("alpha", "--overlay", outputs.overlay)
     needs("min_length padding", "--events", outputs.finds_events)
     needs("min_area", "--events, --coco or --frame-table", boxes)
@@ -101,9 +95,9 @@ def command(
         if refused or len(videos) != 1:
             reason = f"and {refused[0]} exclude each other" if refused else f"takes one source; got {len(videos)}"
             raise typer.BadParameter(f"--live {reason}")
-    with running(work.json_, work.debug) as run, results_folder(work.out):
+    with running() as run, results_folder(work.out):
         if work.live:
-            _follow(run, videos[0], {**options, "live": stream, "out": work.out}, as_json=work.json_)
+            _follow(run, videos[0], {**options, "live": stream, "out": work.out})
             return
         inputs = placed(_inputs(run, videos, work.recursive, work.out), work.out)
         if not inputs:
@@ -130,7 +124,7 @@ def _inputs(run: Run, arguments: list[str], recursive: bool, out: Path) -> list[
     return list(dict.fromkeys(inputs))
 
 
-def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) -> None:
+def _follow(run: Run, source: str, options: dict[str, Any]) -> None:
     """Follow a source until it ends or a signal comes; print frames as JSON, or events."""
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
@@ -144,7 +138,7 @@ def _follow(run: Run, source: str, options: dict[str, Any], *, as_json: bool) ->
         """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""
         run.remark(f"event {event_sentence(event)}")
 
-    printed: dict[str, Any] = {"on_frame": print_frame} if as_json else {"on_event": print_event}
+    printed: dict[str, Any] = {"on_frame": print_frame} if run.as_json else {"on_event": print_event}
     with until_signal() as ending, run.progress(source) as progress:
         callbacks = LiveCallbacks(**printed, until=ending)
         report = follow_source(source, **options, callbacks=callbacks, progress=progress)

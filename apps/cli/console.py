@@ -129,20 +129,17 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
         seconds: dict[str, float] = {}  # of each stage
         last, since = "", time.perf_counter()  # the stage of the last report, and when that was
 
-        def begin(stage: str) -> None:
-            """Add the time since the last report to its stage."""
+        def timed(stage: str, done: int = 0, total: int | None = None) -> None:
+            """Add the time since the last report to its stage, and show progress by `update`."""
             nonlocal last, since
             now = time.perf_counter()
             seconds[last] = seconds.get(last, 0.0) + now - since
             last, since = stage, now
-
-        def timed(stage: str, done: int, total: int | None) -> None:
-            """Show progress by `update`; `begin` adds the time since the last report to the stage of that report."""
-            begin(stage)
-            update(stage, done, total)
+            if stage:
+                update(stage, done, total)
 
         yield timed
-        begin("")
+        timed("")  # the end of the last stage
     del seconds[""]  # before the first stage
     if seconds:
         say(f"{name}: " + ", ".join(f"{stage} {took:.1f} s" for stage, took in seconds.items()))

@@ -24,11 +24,9 @@ from visionnmf.apps.settings import Option
 
 from .annotation import Labels as Words, Model
 from .console import is_quiet, say
-from .input_paths import check_exists, expanded
 from .multiview import Key, Sources
-from .options import given, one_of
-from .records import needs, with_records
-from .run import Run, running
+from .options import given, needs, one_of, with_records
+from .run import Run, check_exists, expanded, running
 
 if TYPE_CHECKING:
     from visionnmf.apps.evaluate import Study

@@ -22,10 +22,8 @@ from visionnmf.apps.settings import Option
 from visionnmf.exceptions import ParameterError
 
 from .console import is_quiet, progress_bar, say, spinner
-from .input_paths import Input, check_exists, make_folder, placed
-from .options import Force, Out, Recursive, SkipExisting, given
-from .records import excludes, needs, with_records
-from .run import running
+from .options import Force, Out, Recursive, SkipExisting, excludes, given, needs, with_records
+from .run import Input, check_exists, placed, results_folder, running
 
 TOGETHER = 100  # images that are looked at together
 
@@ -74,9 +72,7 @@ def train(
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        if pictures is not None:
-            _make_folder_outside(pictures, source, "--pictures")
-        with run.progress(source, rate_of="") as bar:
+        with results_folder(pictures, "--pictures", outside=source), run.progress(source, rate_of="") as bar:
             report = faces.train(
                 source, model, training=training, reading=reading, pictures=pictures, force=force, progress=bar
             )
@@ -109,10 +105,8 @@ def identify(
     needs("skip_existing", "--pictures", pictures)
     needs("force", "--pictures or --report", pictures or "report" in given)
     excludes("skip_existing", "--force", force)
-    with running() as run:
+    with running() as run, results_folder(pictures, "--pictures"):
         check_exists(model)
-        if pictures is not None:
-            make_folder(pictures, "--pictures")
         inputs = run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=pictures)
         inputs = placed(inputs, pictures)
         run.skip_existing = skip_existing
@@ -187,9 +181,8 @@ def cluster(
     Example:
       visionnmf faces cluster photographs/ --clusters 12 --out results
     """
-    with running() as run:
+    with running() as run, results_folder(out):
         check_exists(source, known=choices.FACE_SETS)
-        make_folder(out)
         from visionnmf.apps import faces
 
         with run.progress(source, rate_of="") as bar:  # steps without a rate a second
@@ -215,15 +208,6 @@ def shadows(
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        _make_folder_outside(out, source, "--out")
-        with run.steps(source, "people") as progress:
+        with results_folder(out, outside=source), run.steps(source, "people") as progress:
             report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
         run.show(report)
-
-
-def _make_folder_outside(out: Path, source: str, option: str) -> None:
-    """Make a folder for pictures, unless it would lie among the faces; `option` names it in messages."""
-    from visionnmf.io import check_outside
-
-    check_outside(out, source)
-    make_folder(out, option)

@@ -11,10 +11,8 @@ from visionnmf import choices
 from visionnmf.apps.features.settings import ExtractorFiles
 from visionnmf.apps.settings import Option, comma_separated
 
-from .input_paths import check_exists
-from .options import Force, Verbatim
-from .records import excludes, needs, with_records
-from .run import running
+from .options import Force, Verbatim, excludes, needs, with_records
+from .run import check_exists, running
 
 
 @with_records

@@ -23,10 +23,8 @@ from visionnmf.apps.masquerade.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .input_paths import check_exists, expanded
-from .options import Force, Processes
-from .records import excludes, needs, with_records
-from .run import Run, running
+from .options import Force, Processes, excludes, needs, with_records
+from .run import Run, check_exists, expanded, running
 from .signals import until_signal
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import typer
 from visionnmf.apps.multiview.settings import ViewFit
 from visionnmf.apps.settings import Option
 
-from .options import Force, Out
-from .records import with_records
+from .options import Force, Out, with_records
 from .run import running
 
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -9,8 +9,7 @@ import typer
 
 from visionnmf.apps.settings import Option
 
-from .options import Force, Out, Processes
-from .records import excludes
+from .options import Force, Out, Processes, excludes
 from .run import running
 
 

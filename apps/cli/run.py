@@ -7,16 +7,18 @@ the signal, interrupted (Ctrl-C: 130). ``visionnmf --help`` imports this module,
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 import signal
 import time
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 import typer
 
@@ -24,16 +26,38 @@ from visionnmf._progress import Progress, Steps
 from visionnmf._text import one_line, printable, without_password
 from visionnmf.apps import ClusterError, is_shared
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import PASS_FORCE, OutdatedError, OutputExistsError, ParameterError, VisionNMFError
+from visionnmf.exceptions import (
+    PASS_FORCE,
+    MediaError,
+    OutdatedError,
+    OutputExistsError,
+    ParameterError,
+    UnreadableError,
+    VisionNMFError,
+)
+from visionnmf.io.inputs import takes_files
 
 from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity
-from .input_paths import Input, find_inputs
-from .records import GIVE_FORCE, flag_of, in_flags, in_options
+from .options import GIVE_FORCE, flag_of, in_flags, in_options
 from .signals import number_come
-from .work import Process, attempt, attempt_in_processes
 
 if TYPE_CHECKING:
     from visionnmf.apps.pages import Page
+
+
+class Input(NamedTuple):
+    """An input of a command: its source, and the folder for its results, where it has one."""
+
+    source: str
+    place: str = ""
+
+    @property
+    def file(self) -> str:
+        """What its source is, whatever name it was given by."""
+        return self.source if self.source.startswith("sample:") else os.path.realpath(self.source)
+
+
+Process = Callable[..., Report]
 
 
 class Run:
@@ -42,11 +66,12 @@ class Run:
     `kind` says what the inputs are, such as "images", and `total` is their number, where there can be several.
     """
 
-    def __init__(self, as_json: bool, debug: bool) -> None:
-        self.as_json, self.debug = as_json, debug  # `debug` lets exceptions through
+    def __init__(self) -> None:
+        self.as_json, self.debug = verbosity().json_, verbosity().debug  # `debug` lets exceptions through
         self.kind, self.total = "", 0
         self.skip_existing = False  # the user wants this, so no hint says how existing results are replaced
         self.done = self.failed = self.existing = 0  # inputs
+        self.broken = 0  # failures of the run itself, which `failed` counts as well
         self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self.alarmed = False  # there is an alarm, and the exit code should say so
@@ -59,14 +84,14 @@ class Run:
 
     def show(self, report: Report, *, on_page: bool = True) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
-        report, self._warned = replace(report, warnings=[*self._warned, *report.warnings]), {}
-        # lines may quote the user's data
-        named = (*report.inputs, *report.outputs)
-        sentences: dict[str, Any] = {
-            name: [in_options(sentence, *named) for sentence in getattr(report, name)]
-            for name in ("skipped", "notes", "warnings")
+        said: dict[str, Any] = {
+            "skipped": report.skipped,
+            "notes": report.notes,
+            "warnings": [*self._warned, *report.warnings],
         }
-        report = replace(report, **sentences)
+        named = (*report.inputs, *report.outputs)  # which the sentences may quote
+        said = {name: [in_options(sentence, *named) for sentence in each] for name, each in said.items()}
+        report, self._warned = replace(report, **said), {}
         self.done += report.state == "done"
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"
@@ -219,6 +244,7 @@ class Run:
         except BrokenPipeError:  # typer ends silently when a reader such as `head` has gone
             raise
         except Exception as error:
+            self.broken += not source
             self.show(self._failure(error, source))
 
     def fail(self, sentence: str, source: str = "") -> None:
@@ -247,8 +273,8 @@ class Run:
             say(sentence)
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
-        if self.failed and self.total > 1 and not self._cluster_lost:
-            say(f"{self.failed} of {self.total} {self.kind} failed")
+        if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
+            say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and is_quiet()):
             hint = "" if self.skip_existing else "; --force replaces these, --skip-existing leaves out this hint"
             say(f"{self.existing} of {self.total} {self.kind} skipped, because their results exist{hint}")
@@ -271,17 +297,13 @@ class Run:
 
 
 @contextmanager
-def running(as_json: bool | None = None, debug: bool | None = None) -> Iterator[Run]:
-    """Run a command inside this block, which reports failures and interrupts, and ends with the exit code.
-
-    Whether it prints JSON and tracebacks is said by its options --json and --debug, if not here.
-    """
-    wanted = verbosity()
-    run = Run(wanted.json_ if as_json is None else as_json, wanted.debug if debug is None else debug)
+def running() -> Iterator[Run]:
+    """Run a command inside this block, which reports failures and interrupts, and ends with the exit code."""
+    run, open_page = Run(), verbosity().page
     interrupted = False
-    if wanted.page is not None:
+    if open_page is not None:
         with run.attempt():
-            run.page = wanted.page()
+            run.page = open_page()
         if run.failed:
             _end(run, interrupted)
     try:
@@ -300,6 +322,138 @@ def _end(run: Run, interrupted: bool) -> NoReturn:
     # the number of the signal that was received, 0 if our handler has seen none
     code = 128 + (number_come() or signal.SIGINT) if interrupted else run.exit_code()
     raise typer.Exit(code)
+
+
+@takes_files
+def attempt(process: Process, given: Input) -> Report | Exception:
+    """Return the report of an input, with the warnings on the way, or the exception that ended the work on it."""
+    out = {"out": Path(given.place)} if given.place else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            report = process(given.source, **out)
+        except Exception as error:
+            return error
+    sentences = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+    return replace(report, warnings=[*report.warnings, *sentences])
+
+
+def attempt_in_processes(
+    process: Process, inputs: Sequence[Input], processes: int
+) -> Iterator[tuple[Input, Report | Exception]]:
+    """Yield what became of each input, in their order, from processes of one thread each or from a cluster."""
+    from visionnmf.apps.cluster import LostJobError
+    from visionnmf.apps.pool import open_pool
+
+    with open_pool(min(processes, len(inputs))) as pool:
+        waiting = {given: pool.submit(attempt, process, given) for given in inputs}
+        try:
+            for given in inputs:
+                try:
+                    outcome = waiting[given].result()
+                except LostJobError as error:  # it has ended several workers of the cluster, or its file is gone
+                    outcome = error
+                del waiting[given]
+                yield given, outcome
+        except KeyboardInterrupt:  # the results of inputs that have ended are written, so they are reported
+            for given, future in waiting.items():
+                ended = future.done() and not future.cancelled() and future.exception() is None
+                if ended and isinstance(report := future.result(), Report):
+                    yield given, report
+            raise
+
+
+# --- inputs, and the folder for results -------------------------------------------------------------------------------
+
+
+def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
+    """Raise UnreadableError for the first path, if none leads to a file, before imports; names in `known` exist."""
+    # So no seconds are spent on imports. Patterns, samples and ``-`` count as existing too.
+    for path in map(str, paths):  # one that exists is enough: a batch reports the others
+        if path in known or path == "-" or path.startswith("sample:") or glob.has_magic(path):
+            return
+        if os.path.lexists(path):
+            return
+    from visionnmf.io.inputs import check_is_path
+
+    check_is_path(paths[0], "data")  # a URL gets a message of its own, with the advice to download it
+    raise UnreadableError(f"{paths[0]}: no such file or folder")
+
+
+def expanded(arguments: list[str]) -> list[str]:
+    """Return the inputs that arguments mean: files, the matches of patterns, and sample pictures, ``sample:NAME``."""
+    from visionnmf.io import expand_inputs
+
+    return expand_inputs(arguments)
+
+
+def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
+    """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample.
+
+    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below, each with its
+    sub-folder as its place. `out`, the folder for the results, must not lie among them.
+    """
+    from visionnmf.io import expand_inputs, find_files
+
+    if os.path.isdir(argument):
+        _check_outside(argument, out, recursive)
+        names = find_files(argument, suffixes, recursive=recursive)
+        return [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
+    return [Input(source) for source in expand_inputs([argument])]
+
+
+def placed(inputs: list[Input], out: Path | None) -> list[Input]:
+    """Return inputs with the folders for their results in `out`, which mirror those of the inputs; no two clash."""
+    if out is None:
+        return [Input(given.source) for given in inputs]
+    from visionnmf.io import place_results
+
+    places = place_results(inputs)
+    return [Input(given.source, str(out / place)) for given, place in zip(inputs, places, strict=True)]
+
+
+@contextmanager
+def results_folder(out: Path | None, option: str = "--out", *, outside: str = "") -> Iterator[None]:
+    """Make the folder for the results, if one is given; take it away again if nothing was written to it.
+
+    Raises MediaError, in which `option` names it, before any work is done, and ParameterError if it lies among the
+    faces of the folder `outside`.
+    """
+    if out is None:
+        yield
+        return
+    if outside:
+        from visionnmf.io import check_outside
+
+        check_outside(out, outside)
+    made = [path for path in (out, *out.parents) if not path.exists()]  # from the innermost, as they are taken away
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(out, os.W_OK | os.X_OK) else "cannot be written to"
+    except FileExistsError:
+        reason = "is a file, not a folder"
+    except OSError as error:
+        reason = f"cannot be made ({error.strerror})"
+    if reason:
+        raise MediaError(f"{option} {out}: {reason}; give another folder")
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a folder that holds something
+            for path in made:
+                path.rmdir()
+
+
+def _check_outside(folder: str, out: Path | None, recursive: bool) -> None:
+    """Refuse to write results among the inputs, where the next run would take them for inputs."""
+    if out is None:
+        return
+    inside, results = Path(folder).resolve(), out.resolve()
+    if results == inside or (recursive and inside in results.parents):
+        raise MediaError(f"--out {out}: lies in {folder}, where results would be taken for inputs; give another folder")
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def _has_results(error: Exception) -> bool:

@@ -12,10 +12,8 @@ from visionnmf import choices
 from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
 from visionnmf.exceptions import ParameterError
 
-from .input_paths import make_folder, placed
-from .options import ExistingResults, Jobs, Out, Recursive
-from .records import excludes, needs, with_records
-from .run import running
+from .options import ExistingResults, Jobs, Out, Recursive, excludes, needs, with_records
+from .run import placed, results_folder, running
 
 
 @with_records
@@ -60,8 +58,7 @@ def command(
         raise typer.BadParameter("--method paper writes labels only; leave out --formats, --cutouts and --memberships")
     needs("memberships", "--method nmf", wanted.method == "nmf")
     excludes("skip_existing", "--force", existing.force)
-    with running() as run:
-        make_folder(out)
+    with running() as run, results_folder(out):
         inputs = placed(run.inputs("images", images, choices.IMAGE_SUFFIXES, recursive=recursive, out=out), out)
         if wanted.markers is not None and len(inputs) > 1:
             raise ParameterError(f"markers must be given with one image; got {len(inputs)} images")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -59,45 +59,34 @@ def ending_code(ended: KeyboardInterrupt | SystemExit) -> Any:
     return 128 + _come if _come else interrupted
 
 
-class Ending:
-    """A function without arguments that returns whether a signal has asked for the end."""
-
-    def __init__(self) -> None:
-        self.number = 0  # of the signal that asked for the end; 0 if none came
-
-    def __call__(self) -> bool:
-        """Return whether the work should end, because a signal has come; `number` is 0 until then."""
-        return bool(self.number)
-
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Ask for the end; a second signal ends the process at once."""
-        # `number` is that of the first signal, or 0. The function of the same name raises the exception that ends all.
-        if self.number:
-            on_signal(number, frame)
-        self.number = number
-
-
 @contextmanager
-def until_signal() -> Iterator[Ending]:
+def until_signal() -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C, SIGTERM or SIGHUP only ask for the end; after the last two the block ends by raising.
 
-    Yields the function that says whether the end was asked for; its `number` is that of the signal, or 0. A second
-    signal ends the process at once. An error of ours after SIGTERM or SIGHUP counts as that signal.
+    Yields the function that says whether the end was asked for. A second signal ends the process at once. An error of
+    ours after SIGTERM or SIGHUP counts as that signal.
     """
-    ending = Ending()
+    come: list[int] = []  # the numbers of the signals
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        """Ask for the end, or raise what ends the process at the second signal."""
+        come.append(number)
+        if len(come) > 1:
+            on_signal(number, frame)
+
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     mine = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
     before = {number: signal.getsignal(number) for number in numbers if mine}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, ending.on_signal)
+            signal.signal(number, ask)
     try:
-        yield ending
+        yield lambda: bool(come)
     except VisionNMFError:  # a source may fail because it was asked to end, and the exit code is that of the signal
-        if ending.number in (0, signal.SIGINT):
+        if come[:1] in ([], [signal.SIGINT]):
             raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if ending.number not in (0, signal.SIGINT):
-        on_signal(ending.number, None)
+    if come[:1] not in ([], [signal.SIGINT]):
+        on_signal(come[0], None)

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from visionnmf import __version__
 
-__all__ = ["TRIED", "installed", "untried", "versions"]
-
 
 class Tried(NamedTuple):
     """A package, and the oldest and the newest version with which every command was tried."""

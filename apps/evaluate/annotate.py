@@ -87,13 +87,7 @@ def score_method(truth: Array, given: Mapping[str, tuple[Array, Array]], method:
     """Return the row of a method: `given` has the words of each image, as columns of `truth`, and all their scores."""
     words, scores = given[method]
     found = score_words(truth, _given(words, truth.shape), scores)
-    return [
-        {
-            "method": method,
-            **{"AC": found.accuracy, "RC": found.recall, "NS": found.normalized, "precision": found.word_precision},
-            **{"recall": found.word_recall, "F1": found.f1, "N+": found.n_plus, "mAP": found.mean_average_precision},
-        }
-    ]
+    return [{"method": method} | dict(zip(FIGURES, found, strict=False))]  # without the number of words
 
 
 class Scores(NamedTuple):

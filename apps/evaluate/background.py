@@ -27,8 +27,6 @@ from .background_baselines import METHODS
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison
 
-__all__ = ["Confusion", "TrueClip", "find_clips", "read_clip", "score_clip", "study"]
-
 Picture = NDArray[np.float64]  # grey, (height, width)
 
 BASELINES = ("median", "mog2", "knn")  # compared with every other method

@@ -21,8 +21,6 @@ from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.separators import LowRank, Sampled, Separator
 from visionnmf.engine import robust_pca
 
-__all__ = ["METHODS", "SUBTRACTORS", "Signed", "Subtractor", "TemporalMedian"]
-
 
 class TemporalMedian(Sampled):
     """The median of the sampled frames."""

@@ -101,7 +101,7 @@ def study(
     )
     return Study(
         jobs={
-            f"{_file_name(corruption)}-split{number}": (corruption, number)
+            f"{corruption.replace(':', '-')}-split{number}": (corruption, number)
             for corruption, number in product(conditions.corruptions, range(splits.splits or SPLITS))
         },
         work=partial(run_split, faces, methods, conditions, seed),
@@ -128,7 +128,7 @@ def run_split(
         ranks = dict.fromkeys(min(rank, *split.train.shape) for rank in conditions.ranks)
         for rank in ranks if name in (*RANKED, PROJECTED) else (None,):
             start = time.perf_counter()
-            distances = METHODS[name](split, rank or 0).distances  # methods without a rank ignore the 0
+            distances = METHODS[name](split, rank or 0)  # methods without a rank ignore the 0
             found = {test: split.accuracy(distances(images)) for test, images in split.tests.items()}
             common = {"corruption": corruption, "split": number, "method": name, "rank": rank}
             common["seconds"] = round(time.perf_counter() - start, 3)
@@ -199,12 +199,8 @@ def _as_shares(images: Array) -> NDArray[np.float32]:
 # --- methods ----------------------------------------------------------------------------------------------------------
 
 
-class Learnt(NamedTuple):
-    """What a method has learnt: a function of distances (n_images, n_people), a factorisation and its codes."""
-
-    distances: Callable[[Array], Array]
-    model: Any = None
-    codes: Array | None = None
+Distances = Callable[[Array], Array]
+"""What a method has learnt: a function that returns the distances of images to people, (n_images, n_people)."""
 
 
 class Nearest:
@@ -242,62 +238,60 @@ class Nearest:
         return normalize(rotated) if self.cosine else rotated
 
 
-def _recognizer(split: FaceSplit, rank: int) -> Learnt:
-    """Learn by :class:`FaceRecognizer` with its defaults; `rank` is not used.
-
-    The result holds the function that returns the distances of images to people, (n_images, n_people).
-    """
+def _recognizer(split: FaceSplit, rank: int) -> Distances:
+    """Learn by :class:`FaceRecognizer` with its defaults; `rank` is not used."""
     # Without `calibrate` no threshold of unknown people is set, because all people of the tests are known.
     recognizer = FaceRecognizer(image_shape=split.image_shape, calibrate=False, random_state=split.seed)
-    return Learnt(recognizer.fit(split.train, split.people).distances)
+    return recognizer.fit(split.train, split.people).distances
 
 
-def _whitened(split: FaceSplit, rank: int) -> Learnt:
+def _whitened(split: FaceSplit, rank: int) -> Distances:
     """Compare whitened projections of cleaned images on the recogniser's components by their cosine, without a rank."""
     options: dict[str, Any] = {"n_components": 150, "image_shape": split.image_shape, "calibrate": False}
     recognizer = FaceRecognizer(rule="residual", random_state=split.seed, **options).fit(split.train, split.people)
     inverse = np.linalg.pinv(recognizer.components_, rcond=CONDITION)
     nearest = Nearest(cosine=True, whiten=WHITENING).fit(recognizer.cleaned_ @ inverse, split.people)
-    return Learnt(lambda images: nearest.distances(recognizer.explain(images).cleaned @ inverse))
+    return lambda images: nearest.distances(recognizer.explain(images).cleaned @ inverse)
 
 
-def _projected(split: FaceSplit, rank: int) -> Learnt:
+def _projected(split: FaceSplit, rank: int) -> Distances:
     """Compare projections of images on the components of "manhattan", of unit norm, by their Euclidean distance."""
-    components = _nmf("manhattan", 1.0, split, rank).model.components_
+    components = _factorised("manhattan", 1.0, split, rank)[0].components_
     norms = np.linalg.norm(components, axis=1, keepdims=True)
     inverse = np.linalg.pinv(components / np.where(norms > 0, norms, 1), rcond=CONDITION)
     nearest = Nearest().fit(split.train @ inverse, split.people)
-    return Learnt(lambda images: nearest.distances(images @ inverse))
+    return lambda images: nearest.distances(images @ inverse)
 
 
-def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Learnt:
-    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine.
+def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Distances:
+    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
+    model, codes = _factorised(loss, nuclear, split, rank)
+    norms = np.linalg.norm(model.components_, axis=1)
+    nearest = Nearest(cosine=True).fit(codes * norms, split.people)
+    return lambda images: nearest.distances(model.transform(images) * norms)
 
-    `nuclear` is the weight of the nuclear penalty. All losses get 100 iterations (`tol` is 0), converged or not.
-    """
+
+def _factorised(loss: str, nuclear: float, split: FaceSplit, rank: int) -> tuple[NMF, Array]:
+    """Return an NMF with a nuclear penalty, and the codes of the training images, after 100 iterations."""
     model = NMF(rank, loss=loss, nuclear=nuclear, max_iter=100, tol=0, random_state=split.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        codes = model.fit_transform(split.train)
-    norms = np.linalg.norm(model.components_, axis=1)
-    nearest = Nearest(cosine=True).fit(codes * norms, split.people)
-    return Learnt(lambda images: nearest.distances(model.transform(images) * norms), model, codes)
+        return model, model.fit_transform(split.train)
 
 
-def _pca(split: FaceSplit, rank: int) -> Learnt:
+def _pca(split: FaceSplit, rank: int) -> Distances:
     """Compare the projections on `rank` eigenfaces by their Euclidean distance."""
     pca = PCA(rank, random_state=split.seed)
-    codes = pca.fit_transform(split.train)
-    nearest = Nearest().fit(codes, split.people)
-    return Learnt(lambda images: nearest.distances(pca.transform(images)), pca, codes)
+    nearest = Nearest().fit(pca.fit_transform(split.train), split.people)
+    return lambda images: nearest.distances(pca.transform(images))
 
 
-def _raw(split: FaceSplit, rank: int) -> Learnt:
+def _raw(split: FaceSplit, rank: int) -> Distances:
     """Compare the images as they are by their Euclidean distance; `rank` is not used."""
-    return Learnt(Nearest().fit(split.train, split.people).distances)
+    return Nearest().fit(split.train, split.people).distances
 
 
-def _lda(split: FaceSplit, rank: int) -> Learnt:
+def _lda(split: FaceSplit, rank: int) -> Distances:
     """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used.
 
     PCA keeps at most 200 dimensions, and no more than there are training images, less one for their mean.
@@ -306,16 +300,16 @@ def _lda(split: FaceSplit, rank: int) -> Learnt:
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
     if split.people.max() == 1:  # the decision function has a single column for two people
-        return Learnt(lambda images: -lda.predict_proba(images))
-    return Learnt(lambda images: -lda.decision_function(images))
+        return lambda images: -lda.predict_proba(images)
+    return lambda images: -lda.decision_function(images)
 
 
-def _crc(split: FaceSplit, rank: int) -> Learnt:
+def _crc(split: FaceSplit, rank: int) -> Distances:
     """Use collaborative representation of the images as they are; `rank` is not used."""
-    return Learnt(ClassResidual().fit(split.train, split.people).distances)
+    return ClassResidual().fit(split.train, split.people).distances
 
 
-METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
+METHODS: dict[str, Callable[[FaceSplit, int], Distances]] = {
     "recognizer": _recognizer,
     "whitened": _whitened,
     "manhattan": partial(_nmf, "manhattan", 1.0),
@@ -327,11 +321,6 @@ METHODS: dict[str, Callable[[FaceSplit, int], Learnt]] = {
     "lda": _lda,
     "crc": _crc,
 }
-
-
-def _file_name(corruption: str) -> str:
-    """Return a corruption as part of a file name."""
-    return corruption.replace(":", "-")
 
 
 def _draw(rows: Rows) -> Any:

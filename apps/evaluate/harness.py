@@ -17,7 +17,7 @@ from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, Jobs, Rows, run_jobs
 from visionnmf.exceptions import ParameterError, UnreadableError
 
-from .settings import Comparison
+from .settings import Comparison, check_some_of
 
 DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
 
@@ -136,10 +136,16 @@ def chosen_methods(comparison: Comparison, known: Sequence[str], default: Sequen
         return tuple(default)
     if comparison.methods == ("all",):
         return tuple(known)
-    unknown = [name for name in comparison.methods if name not in known]
-    if unknown or not comparison.methods:
-        raise ParameterError(f"methods must be some of {list(known)}; got {unknown[0] if unknown else 'none'!r}")
+    check_some_of(comparison.methods, "methods", known)
     return tuple(dict.fromkeys(comparison.methods))
+
+
+def grouped(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
+    """Return the rows with equal values in the columns `by`, by these values, in the order of their first rows."""
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    return groups
 
 
 def averages(rows: Rows, by: Sequence[str], scores: Sequence[str]) -> Rows:
@@ -148,11 +154,8 @@ def averages(rows: Rows, by: Sequence[str], scores: Sequence[str]) -> Rows:
     Rows that lack a score (None or NaN) do not count for it, and a score that no row of a group has is None. A single
     row has no deviation. The groups stand in the order of their first rows.
     """
-    groups: dict[tuple[Any, ...], Rows] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in by), []).append(row)
     lines = []
-    for group, members in groups.items():
+    for group, members in grouped(rows, by).items():
         line: dict[str, Any] = dict(zip(by, group, strict=True))
         for score in scores:
             values = [row[score] for row in members if _known(row[score]) is not None]

@@ -21,7 +21,7 @@ from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 from .drawing import Panel, curve_figure
-from .harness import Study, averages, chosen_methods
+from .harness import Study, averages, chosen_methods, grouped
 from .session_baselines import EigenCooccurrence, MexPereraNMF, NaiveBayes, WangNMF
 from .settings import Comparison, DetectorConditions, RandomSplits
 
@@ -110,9 +110,7 @@ def _tasks(
     sessions: Mapping[str, Sequence[Symbols]], skipped: list[str], training_share: float, seed: int
 ) -> list[Task]:
     """Return each user's task: first sessions to train, then later ones and random intruders of others to test."""
-    split: dict[
-        str, tuple[Sequence[Symbols], Sequence[Symbols]]
-    ] = {}  # each user's sessions to train on, and to test on
+    split: dict[str, tuple[Sequence[Symbols], Sequence[Symbols]]] = {}  # each user's sessions to train on, and to test
     for name, own in sessions.items():
         if len(own) >= MIN_SESSIONS:
             n = min(max(1, round(training_share * len(own))), len(own) - 1)
@@ -155,46 +153,27 @@ def _scores(method: str, task: Task, rate: float, random_state: int) -> tuple[Fl
     return scores, float(np.quantile(later, 1 - rate))
 
 
-class Pooled(NamedTuple):
-    """What one method says about the judged sessions of all users, one entry for each session.
+def _pooled(method: str, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return what a method says of the judged sessions of all users, and which are those of intruders.
 
-    `margins` are the scores minus their user's threshold, and `intruder` marks the sessions of other users. `scores`
-    are what the ROC curve is drawn over.
+    First come the scores over which the ROC curve is drawn, then all scores minus their user's threshold.
     """
-
-    scores: Floats
-    margins: Floats
-    intruder: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, method: str, rows: Rows) -> Pooled:
-        """Put the scores of one method for all users together, so that one ROC curve can be drawn over all."""
-        scores = np.array([row["score"] for row in rows])
-        margins = scores - np.array([row["threshold"] for row in rows])
-        intruder = np.array([row["intruder"] for row in rows])
-        return cls(margins if method in OWN_THRESHOLDS else scores, margins, intruder)
-
-    def figures(self) -> list[float]:
-        """Return the values of SCORES: the last two, at the users' thresholds, come from the margins."""
-        area, missed, cost = roc_summary(self.scores, self.intruder)
-        at_own = 100 * (self.margins[self.intruder] <= 0).mean(), 100 * (self.margins[~self.intruder] > 0).mean()
-        return [area, *missed.values(), cost, *map(float, at_own)]
-
-
-def _by_method(rows: Rows) -> dict[tuple[str, int], Rows]:
-    """Return the rows of each method and split."""
-    groups: dict[tuple[str, int], Rows] = {}
-    for row in rows:
-        groups.setdefault((row["method"], row["split"]), []).append(row)
-    return groups
+    scores, thresholds, intruder = (
+        np.array([row[name] for row in rows]) for name in ("score", "threshold", "intruder")
+    )
+    margins = scores - thresholds
+    return margins if method in OWN_THRESHOLDS else scores, margins, intruder
 
 
 def _lines(rows: Rows) -> Rows:
-    """Return the figures of each method, as means over the splits."""
-    found = [
-        {"method": method} | dict(zip(SCORES, Pooled.of(method, members).figures(), strict=True))
-        for (method, _), members in _by_method(rows).items()
-    ]
+    """Return the figures of each method, as means over the splits; the last two are at the users' thresholds."""
+    found = []
+    for (method, _), members in grouped(rows, ("method", "split")).items():
+        scores, margins, intruder = _pooled(method, members)
+        area, missed, cost = roc_summary(scores, intruder)
+        at_own = 100 * (margins[intruder] <= 0).mean(), 100 * (margins[~intruder] > 0).mean()
+        figures = area, *missed.values(), cost, *map(float, at_own)
+        found.append({"method": method} | dict(zip(SCORES, figures, strict=True)))
     return averages(found, by=("method",), scores=SCORES)
 
 
@@ -254,11 +233,8 @@ def roc_figure(curves: Mapping[str, tuple[Floats, Floats]]) -> Any:
 
 def _draw(rows: Rows) -> Any:
     """Return a figure of the ROC curves of the first split."""
-    first = {method: Pooled.of(method, members) for (method, split), members in _by_method(rows).items() if not split}
-    curves = {
-        f"{method} (area {_area_under_curve(pooled.scores, pooled.intruder):.3f})": roc_curve(
-            pooled.scores, pooled.intruder
-        )
-        for method, pooled in first.items()
-    }
+    curves = {}
+    for (method,), members in grouped([row for row in rows if not row["split"]], ("method",)).items():
+        scores, _, intruder = _pooled(method, members)
+        curves[f"{method} (area {_area_under_curve(scores, intruder):.3f})"] = roc_curve(scores, intruder)
     return roc_figure(curves)

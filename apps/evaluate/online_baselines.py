@@ -20,10 +20,6 @@ from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
-__all__ = [
-    "ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedDiagonalOMF", "PrintedOMF", "VolumeNMF",
-]  # fmt: skip
-
 Array = NDArray[Any]
 SIMPLEX = Penalties(simplex="rows")
 

@@ -34,10 +34,8 @@ from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
-from .harness import Study, chosen_methods
+from .harness import Study, chosen_methods, grouped
 from .settings import Comparison
-
-__all__ = ["METHODS", "read_truth", "score_image", "study", "truth_files"]
 
 METRICS = ("covering", "pri", "voi")
 COLUMNS = ("image", "method", "scale", "n_segments", *METRICS, "seconds")
@@ -182,8 +180,7 @@ def study(
 
 def _lines(rows: Rows) -> Rows:
     """Return the scores of each method over all images."""
-    names = dict.fromkeys(row["method"] for row in rows)
-    return [_summary(name, [row for row in rows if row["method"] == name]) for name in names]
+    return [_summary(name, own) for (name,), own in grouped(rows, ("method",)).items()]
 
 
 def truth_files(folder: Path, name: str) -> list[str]:

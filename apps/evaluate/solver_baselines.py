@@ -35,8 +35,6 @@ from visionnmf.engine import quadratic
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.penalties import NONNEGATIVE
 
-__all__ = ["LEAST_SQUARES", "gradient_descent", "iterate"]
-
 Array = NDArray[Any]
 Improve = Callable[[Array, Array, Array], None]
 

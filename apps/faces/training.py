@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,19 +173,22 @@ def train(
         recognizer.fit(as_rows(faces.images), names, progress=progress)
     notes += _copied_images(faces, recognizer)
     trained = FaceModel(recognizer, reading.detect)
+    shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
+    panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
+    images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
+    sheet = partial(residual_picture, images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
+    drawings: dict[str, Callable[[], Any]] = {
+        "components": partial(components_picture, recognizer.components_, shape),
+        "as read; corrupted pixels; cleaned; reconstructed": sheet,
+    }
     with together():  # all files get their names together, or none
-        if pictures is not None:
-            write_image(files[1], components_picture(recognizer.components_, shape), force=force)
-            shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
-            panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
-            images, drawn, cleaned, corrupted = (panel[shown] for panel in panels)
-            sheet = residual_picture(images, drawn, cleaned, corrupted, shape, white=recognizer.white_)
-            write_image(files[2], sheet, force=force)
+        for file, draw in zip(files[1:], drawings.values(), strict=False):  # none without a folder for pictures
+            write_image(file, draw(), force=force)
         save(trained, model, force=force)
     outputs = [str(path) for path in files]
     n_pixels = shape[0] * shape[1]
     used = len(recognizer.threshold_pixels_)
-    if used < n_pixels:
+    if used < n_pixels and recognizer.threshold_ > 0:
         notes.append(
             f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
             "thorough=True uses all, which takes twice as long"
@@ -197,6 +201,7 @@ def train(
         outputs=outputs,
         skipped=skipped,
         notes=notes,
+        shown={"drawings": drawings},
     )
 
 

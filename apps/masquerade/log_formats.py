@@ -28,8 +28,7 @@ from typing import NamedTuple
 from visionnmf import choices
 from visionnmf._checks import check_choice
 from visionnmf.exceptions import MediaError, UnreadableError
-from visionnmf.io import regular_file
-from visionnmf.io.text_lines import Line, check_is_text, file_lines, standard_input
+from visionnmf.io.inputs import Line, check_is_text, file_lines, regular_file, standard_input
 
 from .settings import LogSource
 

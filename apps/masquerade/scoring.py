@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -238,39 +238,22 @@ def _judged_in_rounds(
     found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
 ) -> Iterator[_Judged]:
     """Yield the sessions found with their judgements, in order; pool processes judge a round while one is read."""
-    # Scorers that have learnt in a process replace those in `scorers`.
-    # Waits for the round before the present one and returns what it yields; before the first round that is nothing.
-    finish: Callable[[], Iterable[_Judged]] = tuple
-    # lists of the next ROUND sessions, up to the first empty list
-    for read in iter(lambda: list(islice(found, ROUND)), []):
-        yield from finish()
-        finish = _begin_round(read, scorers, judging, pool)
-    yield from finish()
-
-
-def _begin_round(
-    read: list[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
-) -> Callable[[], Iterable[_Judged]]:
-    """Submit a round of sessions, one task a user, in order; return a function that yields the judgements."""
-    # Sessions of one user are one task because each may change the scorer. Users without a scorer get None for a
-    # judgement.
-    by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
-    for session in read:
-        if session.user in scorers:
-            by_user.setdefault(session.user, []).append((session.commands, session.complete))
-    tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
-
-    def finish() -> Iterator[_Judged]:
-        """Wait for the tasks, keep the scorers that have learnt, and yield the sessions in the order of the log."""
+    read: list[Session] = []  # the round that is being judged
+    tasks: dict[str, Future[tuple[SessionScorer, list[_Judgement]]]] = {}  # of each user in it
+    for following in chain(iter(lambda: list(islice(found, ROUND)), []), [[]]):  # up to the first empty round, and one
         judged = {}
         for user, task in tasks.items():
-            scorers[user], judgements = task.result()
+            scorers[user], judgements = task.result()  # the scorer has learnt in the process
             judged[user] = iter(judgements)
         for session in read:
-            own = judged.get(session.user)
-            yield session, None if own is None else next(own)
-
-    return finish
+            yield session, next(judged[session.user]) if session.user in judged else None
+        # sessions of one user are one task, because each may change the scorer
+        by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
+        for session in following:
+            if session.user in scorers:
+                by_user.setdefault(session.user, []).append((session.commands, session.complete))
+        tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
+        read = following
 
 
 def _judge_user(

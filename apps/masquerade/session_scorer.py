@@ -28,7 +28,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from heapq import nlargest
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -105,6 +105,7 @@ def least_sessions(false_alarm_rate: float) -> int:
     return math.ceil(1 / false_alarm_rate - 1 - 1e-9)
 
 
+@dataclass(eq=False, repr=False)
 class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     """Score sessions by how far they are from one user's habits.
 
@@ -155,22 +156,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
     'nmap (10 times): never seen before'
     """
 
-    n_sessions_: int
     saved_attributes = (
         *("usual_cost_", "deviation_", "threshold_", "session_length_", "previous_score_", "n_sessions_"),
     )
 
-    def __init__(
-        self,
-        *,
-        false_alarm_rate: float = choices.FALSE_ALARM_RATE,
-        method: str = choices.SCORER_METHODS[0],
-        loss: str = choices.SCORER_LOSSES[0],
-    ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`."""
-        self.false_alarm_rate = false_alarm_rate
-        self.method = method
-        self.loss = loss
+    _: KW_ONLY
+    false_alarm_rate: float = choices.FALSE_ALARM_RATE
+    method: str = choices.SCORER_METHODS[0]
+    loss: str = choices.SCORER_LOSSES[0]
 
     def _check_state(self) -> None:
         """Raise ValueError unless what a file gave is possible; the profile is checked when the file makes it."""
@@ -219,7 +212,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         for i in self.doubtful_:
             self.profile_.add(usable[i], DOUBTFUL_WEIGHT)
         self.previous_score_ = 0.0  # a part of the score of the latest session, which `update` adds to the next
-        self.n_sessions_ = len(usable)
+        self.n_sessions_: int = len(usable)
         return self
 
     def check_parameters(self) -> None:

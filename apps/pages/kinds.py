@@ -204,6 +204,16 @@ class FacesPage(Page):
             yield self.table(["face", "person", "distance"], ranking, "Nearest people")
 
 
+class TrainingPage(Page):
+    """Components, and what was judged corrupted on the training images."""
+
+    heading = "People that a model knows"
+
+    def count(self, report: Report) -> None:
+        """Count people and images."""
+        self.counts.update({"people": len(report.people), "images": report.images})
+
+
 class ClusterPage(Page):
     """Contact sheets of groups of faces."""
 
@@ -433,6 +443,7 @@ def _clock(seconds: float) -> str:
 KINDS: dict[str, type[Page]] = {
     "segment": SegmentPage,
     "background": BackgroundPage,
+    "faces train": TrainingPage,
     "faces identify": FacesPage,
     "faces cluster": ClusterPage,
     "annotate predict": AnnotatePage,

@@ -116,7 +116,11 @@ class Page:
         return report.lines[: self.n_lines]
 
     def blocks(self, report: Report) -> Iterable[Block]:
-        """Yield what a section shows of its input: here the first pictures that were written."""
+        """Yield what a section shows of its input: here drawings, or the first pictures that were written."""
+        if drawings := report.shown.get("drawings"):
+            for caption, draw in drawings.items():
+                yield from self.figure(draw(), caption)
+            return
         pictures = [name for name in report.outputs if name.endswith(".png")]
         self.limits["pictures and videos"] += max(0, len(pictures) - MOST_PICTURES)
         for name in pictures[:MOST_PICTURES]:
@@ -137,10 +141,16 @@ class Page:
             else:
                 self.limits[f"sections of {self.inputs}"] += 1
         said = {"Failed": [report.error] * bool(report.error), "Left out": report.skipped, "Warnings": report.warnings}
-        for kind, sentences in (said | {"Notes": report.notes if done else []}).items():
+        notes = [self._named(report, note) for note in report.notes] if done else []
+        for kind, sentences in (said | {"Notes": notes}).items():
             self.attention.setdefault(kind, []).extend((sentence, number) for sentence in sentences)
         row = self.row(report, f"#s{number}" if number else "")
         self.rows += [row] if row else []
+
+    def _named(self, report: Report, sentence: str) -> str:
+        """Return a sentence with the name of its input."""
+        name = self.name(report)
+        return sentence if name in sentence else f"{name}: {sentence}"
 
     def _section(self, report: Report) -> Section:
         """Return the section of an input."""

@@ -19,11 +19,6 @@ from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import decode_image, read_image
 
-__all__ = [
-    "COREL_FEATURES", "Corel", "Photograph", "data_file", "data_folder", "load_corel", "load_face_set",
-    "load_photographs",
-]  # fmt: skip
-
 COREL_FEATURES = ("DenseHue", "DenseSift", "Rgb", "Lab")
 
 

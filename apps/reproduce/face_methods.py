@@ -23,8 +23,6 @@ from visionnmf.apps.evaluate.settings import FaceConditions
 from visionnmf.apps.runner import Rows
 from visionnmf.datasets import Faces
 
-__all__ = ["METHODS", "PRINTED", "Condition", "FacePlan", "compare", "figures_of", "text_of"]
-
 Array = NDArray[Any]
 Condition = tuple[str, float | None]  # a kind of visionnmf.datasets.corrupt and its severity
 

@@ -36,8 +36,6 @@ from .mahnmf_smoothing import EXPERIMENTS as SMOOTHING
 from .multiview_words import EXPERIMENTS as WORDS
 from .tracks import Case, Claim, Start, race
 
-__all__ = ["EXPERIMENTS"]
-
 Array = NDArray[Any]
 
 YALEB, ORL = "yaleb_32x32.npz", "orl_32x32.npz"

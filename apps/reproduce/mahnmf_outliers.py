@@ -18,8 +18,6 @@ from visionnmf.io import read_arrays
 from .data import data_file, load_face_set
 from .experiments import Experiment, Result, Row, Sizes
 
-__all__ = ["EXPERIMENTS", "low_rank_parts"]
-
 Array = NDArray[Any]
 
 I2R = "video_i2r_gray_nogt.npz"

@@ -8,8 +8,6 @@ from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 
 from .experiments import Experiment, Result, Row, Sizes
 
-__all__ = ["EXPERIMENTS"]
-
 X = np.linspace(-3, 3, 601)
 NOTHING = np.zeros_like(X)  # a deviation
 THETA = 10.0  # of figure 2

@@ -18,8 +18,6 @@ from visionnmf.io import read_arrays
 from .data import data_file
 from .experiments import Experiment, Result, Row, Sizes, compared
 
-__all__ = ["EXPERIMENTS", "SEA_METHODS", "TRAINING", "load_sea", "score_user", "sea_scores"]
-
 Array = NDArray[Any]
 Sessions = list[list[int]]
 

@@ -19,8 +19,6 @@ from visionnmf.models.multiview.view_measures import sparseness
 from .data import COREL_FEATURES, load_corel
 from .experiments import Experiment, Result, Row, Sizes, compared
 
-__all__ = ["EXPERIMENTS", "WordScore", "WordTask", "load_words", "score_words"]
-
 Array = NDArray[Any]
 
 MOST_BINS = 500  # of a histogram of colours: those that hold nearly all pixels

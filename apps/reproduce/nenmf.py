@@ -22,8 +22,6 @@ from .data import data_file
 from .experiments import Experiment, Result, Sizes, compared, mean_curve
 from .tracks import Case, Start, race
 
-__all__ = ["EXPERIMENTS"]
-
 SOLVERS = {
     "NeNMF": "nenmf-paper", "MUR": "mu", "PNLS": "pnls", "PG": "pg", "QN": "qn", "CBGP": "cbgp", "PBB": "pbb",
     "AS": "as", "BPP": "bpp",

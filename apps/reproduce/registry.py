@@ -19,8 +19,6 @@ from visionnmf.exceptions import ParameterError
 from . import conservative, mahnmf, masquerade, nenmf, online_annotation, online_nmf, projective, sbcd
 from .experiments import Experiment
 
-__all__ = ["EXPERIMENTS", "PAPERS", "find"]
-
 
 class Paper(NamedTuple):
     """A paper as the page names it, and its experiments."""

@@ -21,8 +21,6 @@ from .data import load_face_set
 from .experiments import Experiment, Result, Row, Sizes, Table, compared
 from .tracks import Case, Start, Tracks, curves_of, follow_all, race
 
-__all__ = ["EXPERIMENTS", "SOLVER_NAMES", "count_iterations", "uniform_problem"]
-
 Array = NDArray[Any]
 
 FACES = "orl_112x92.npz"

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from visionnmf.apps.cli.records import name_flags, with_records, with_typer_options
+from visionnmf.apps.cli.options import name_flags, with_records, with_typer_options
 from visionnmf.apps.settings import Option, check_record, options_of, settings
 from visionnmf.exceptions import ParameterError
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.exceptions import MediaError, OutdatedError, OutputExistsError, ParameterError
 from visionnmf.io import (
     VideoWriter,
@@ -78,7 +79,7 @@ def test_a_file_says_how_it_was_made_and_is_out_of_date_otherwise(name, tmp_path
     with pytest.raises(OutputExistsError, match="exists already"):
         write(**made | {"version": "2"})
     for other, reason in (
-        ({**made, "input": "photo 2b"}, "from another input"),
+        ({**made, "input": "photo 2b"}, "from an input with other content"),
         ({**made, "settings": {"loss": "manhattan", "ranks": [1, 2]}}, "with loss=huber, and not with loss=manhattan"),
         ({**made, "settings": {"loss": "huber"}}, "with ranks=1,2, and not with the usual settings"),
         ({**made, "settings": {}}, "and not with the usual settings"),
@@ -409,3 +410,11 @@ def _sweep(folder):
     outputs._clear.cache_clear()
     with output_file(folder / "next", force=True):
         pass
+
+
+def test_a_figure_of_matplotlib_says_how_it_was_made(tmp_path):
+    pytest.importorskip("matplotlib")
+    with recording(input="clip"):
+        save_figure(new_figure(2, 2), tmp_path / "a.svg")
+    assert record_of(tmp_path / "a.svg") == {"input": "clip"}
+    assert ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-__all__ = ["proximity_affinity"]
-
 
 def proximity_affinity(
     features: NDArray[Any], centres: NDArray[Any], *, feature_scale: float = 0.3, distance_scale: float = 0.7

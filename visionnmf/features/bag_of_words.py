@@ -25,8 +25,6 @@ from .extractor import (
 )
 from .interest_points import check_grid, dense_grid, grid_size
 
-__all__ = ["AtCorners", "BagOfWords", "OnGrid"]
-
 Array = NDArray[Any]
 
 BLOCK = 1 << 19  # distances at a time, which stay in the processor's cache

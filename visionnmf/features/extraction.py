@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -29,8 +29,6 @@ from visionnmf.io.decoding import decode_apart, decodes_apart
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images, warn_of
 from .extractor_kinds import make_extractors
-
-__all__ = ["Extracted", "FeatureExtraction"]
 
 Array = NDArray[Any]
 
@@ -72,6 +70,7 @@ class Extracted:
     __repr__ = brief
 
 
+@dataclass(eq=False, repr=False)
 class FeatureExtraction(TransformerMixin, BaseEstimator):
     """Describes images by several kinds of features at once; each image is read once.
 
@@ -104,16 +103,10 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
     (3, 8192)
     """
 
-    def __init__(
-        self,
-        kinds: Sequence[str | Extractor] = FEATURE_KINDS,
-        *,
-        n_jobs: int | None = None,
-        max_pixels: int | None = MAX_PIXELS,
-    ) -> None:
-        self.kinds = kinds
-        self.n_jobs = n_jobs
-        self.max_pixels = max_pixels
+    kinds: Sequence[str | Extractor] = FEATURE_KINDS
+    _: KW_ONLY
+    n_jobs: int | None = None
+    max_pixels: int | None = MAX_PIXELS
 
     @classmethod
     def from_fitted(cls, extractors: Sequence[Extractor], *, max_pixels: int | None = MAX_PIXELS) -> Self:

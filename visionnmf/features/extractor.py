@@ -27,20 +27,6 @@ from visionnmf.io import read_reduced
 from .images import check_image, reduce_image
 from .interest_points import harris_laplace
 
-__all__ = [
-    "MAX_PIXELS",
-    "Extractor",
-    "PreparedImage",
-    "check_descriptor_count",
-    "check_images",
-    "check_layout",
-    "count_in_cells",
-    "divide_axis",
-    "named_in_cells",
-    "sample_rows",
-    "warn_of",
-]
-
 Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 

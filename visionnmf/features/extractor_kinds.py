@@ -15,8 +15,6 @@ from visionnmf.exceptions import ParameterError
 
 from .extractor import Extractor
 
-__all__ = ["KINDS", "PRESETS", "Kind", "make_extractor", "make_extractors"]
-
 
 class Kind(NamedTuple):
     """A kind of features: the module and the name of its class, and the parameters that make this kind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -16,8 +17,6 @@ from visionnmf.exceptions import ParameterError
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage, named_in_cells
 
-__all__ = ["GIST"]
-
 Array = NDArray[Any]
 
 MARGIN = 0.25  # of the image's side, mirrored at each border so that filters do not wrap around
@@ -28,6 +27,7 @@ RATIO = 1.85  # ratio of the frequencies of neighbouring scales
 REACH = 2.6  # a filter passes nothing above so many times its frequency
 
 
+@dataclass(eq=False, repr=False)
 class GIST(Extractor):
     """The GIST of a scene (Oliva & Torralba 2001).
 
@@ -62,21 +62,12 @@ class GIST(Extractor):
 
     kind = "gist"
 
-    def __init__(
-        self,
-        *,
-        n_scales: int = 4,
-        n_orientations: int = 8,
-        n_cells: int = 4,
-        size: int = 128,
-        max_pixels: int | None = MAX_PIXELS,
-    ) -> None:
-        """Keep the parameters; the image is scaled to `size` pixels a side, and has `n_cells` cells a side."""
-        self.n_scales = n_scales
-        self.n_orientations = n_orientations
-        self.n_cells = n_cells
-        self.size = size
-        self.max_pixels = max_pixels
+    _: KW_ONLY
+    n_scales: int = 4
+    n_orientations: int = 8
+    n_cells: int = 4
+    size: int = 128
+    max_pixels: int | None = MAX_PIXELS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from visionnmf._checks import RandomState, check_count, check_number
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
 from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP
-
-__all__ = ["DenseHue", "HarrisHue", "hue_histograms"]
 
 Array = NDArray[Any]
 
@@ -28,25 +27,8 @@ GREY = 0.3
 class HueWords(BagOfWords):
     """Bags of words of hue histograms at points of a grid or at corners."""
 
-    def __init__(
-        self,
-        n_words: int = 100,
-        *,
-        n_bins: int = 36,
-        grey: float = GREY,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length."""
-        self.n_words = n_words
-        self.n_bins = n_bins
-        self.grey = grey
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
+    n_bins: int
+    grey: float
 
     def _check_parameters(self) -> None:
         """Also check the bins, and `grey`, the saturation (>= 0) at which a descriptor has half its length."""
@@ -63,6 +45,7 @@ class HueWords(BagOfWords):
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 
+@dataclass(eq=False, repr=False)
 class DenseHue(OnGrid, HueWords):
     """Hue histograms of patches on a dense grid, as a bag of words; each feature is a share of the patches.
 
@@ -108,33 +91,19 @@ class DenseHue(OnGrid, HueWords):
 
     kind = "dense-hue"
 
-    def __init__(
-        self,
-        n_words: int = 100,
-        *,
-        n_bins: int = 36,
-        grey: float = GREY,
-        scales: tuple[float, ...] = HUE_SCALES,
-        step: float = STEP,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        """Keep the parameters; `grey` is the saturation at which a descriptor has half its length."""
-        super().__init__(
-            n_words,
-            n_bins=n_bins,
-            grey=grey,
-            layout=layout,
-            n_samples=n_samples,
-            max_pixels=max_pixels,
-            random_state=random_state,
-        )
-        self.scales = scales
-        self.step = step
+    n_words: int = 100
+    _: KW_ONLY
+    n_bins: int = 36
+    grey: float = GREY
+    scales: tuple[float, ...] = HUE_SCALES
+    step: float = STEP
+    layout: tuple[int, int] = (1, 1)
+    n_samples: int = 100_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
 
+@dataclass(eq=False, repr=False)
 class HarrisHue(AtCorners, HueWords):
     """Hue histograms of patches at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
@@ -155,6 +124,15 @@ class HarrisHue(AtCorners, HueWords):
     """
 
     kind = "harris-hue"
+
+    n_words: int = 100
+    _: KW_ONLY
+    n_bins: int = 36
+    grey: float = GREY
+    layout: tuple[int, int] = (1, 1)
+    n_samples: int = 100_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:

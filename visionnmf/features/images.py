@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf._checks import check_count, moved_axes
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["check_image", "reduce_image"]
-
 
 def check_image(image: ArrayLike) -> NDArray[Any]:
     """Check an image, and return it as RGB without alpha, in its own number type if possible.

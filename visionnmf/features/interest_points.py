@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_number, check_numbers, shown
 from visionnmf.exceptions import ParameterError
 
-__all__ = ["STEP", "check_grid", "dense_grid", "grid_size", "harris_laplace"]
-
 MOST_SCALES = 10  # of a dense grid
 STEP = 3.0  # in scales; a quarter of a patch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -24,8 +25,6 @@ from .extractor import (
     sample_rows,
 )
 
-__all__ = ["PatchNMF", "split_patches"]
-
 Array = NDArray[Any]
 
 LEARNERS = ("surrogate", "manhattan")
@@ -33,6 +32,7 @@ PASSES = 3  # over the patches
 CONTRAST = 0.1  # a patch with this root mean square counts half
 
 
+@dataclass(eq=False, repr=False)
 class PatchNMF(Extractor):
     """How much of each learnt part the patches of an image have, on average in each of its cells.
 
@@ -81,30 +81,16 @@ class PatchNMF(Extractor):
     saved_attributes = ("components_", "encoder_", "n_features_out_")
 
     kind = "patch-nmf"
-    components_: NDArray[np.float32]
-    encoder_: NDArray[np.float32]
 
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        patch: int = 8,
-        step: int = 4,
-        layout: tuple[int, int] = (2, 2),
-        method: str = "surrogate",
-        n_samples: int = 20_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        """Keep the parameters: patches of `patch` pixels a side, `step` apart, `layout` (rows, columns) of cells."""
-        self.n_components = n_components
-        self.patch = patch
-        self.step = step
-        self.layout = layout
-        self.method = method
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
+    n_components: int = 64
+    _: KW_ONLY
+    patch: int = 8
+    step: int = 4
+    layout: tuple[int, int] = (2, 2)
+    method: str = "surrogate"
+    n_samples: int = 20_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed; there must be at least as many patches as parts."""

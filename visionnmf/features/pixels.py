@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any
 
@@ -14,8 +15,6 @@ from visionnmf._checks import check_choice, check_count, check_image_shape
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, divide_axis, named_in_cells
 
-__all__ = ["ColorHistogram", "RawPixels"]
-
 # The least value and the extent of each channel, for 8 bits or for OpenCV's conversion of floats. Lightness goes to 100
 # and hue to 360 degrees. a and b lie between -108 and 99; their range puts grey, 0, into the middle of a bin.
 SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
@@ -25,6 +24,7 @@ SPACES: dict[str, tuple[int | None, tuple[float, ...], tuple[float, ...]]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class ColorHistogram(Extractor):
     """A joint histogram of the three channels of a colour space; each feature is a share of the pixels.
 
@@ -51,19 +51,11 @@ class ColorHistogram(Extractor):
     (1, 4096)
     """
 
-    def __init__(
-        self,
-        space: str = "rgb",
-        *,
-        n_bins: int = 16,
-        layout: tuple[int, int] = (1, 1),
-        max_pixels: int | None = MAX_PIXELS,
-    ) -> None:
-        """Keep the parameters; `layout` has the rows and columns of cells, and each channel has `n_bins` bins."""
-        self.space = space
-        self.n_bins = n_bins
-        self.layout = layout
-        self.max_pixels = max_pixels
+    space: str = "rgb"
+    _: KW_ONLY
+    n_bins: int = 16
+    layout: tuple[int, int] = (1, 1)
+    max_pixels: int | None = MAX_PIXELS
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -99,6 +91,7 @@ class ColorHistogram(Extractor):
         return np.concatenate(counts) / (colours.shape[0] * colours.shape[1])
 
 
+@dataclass(eq=False, repr=False)
 class RawPixels(Extractor):
     """The grey image, scaled to one size; each feature is the brightness of a pixel from 0 to 1.
 
@@ -119,10 +112,9 @@ class RawPixels(Extractor):
 
     kind = "raw-pixels"
 
-    def __init__(self, size: tuple[int, int] = (32, 32), *, max_pixels: int | None = MAX_PIXELS) -> None:
-        """Keep the parameters: height and width of the grey image, and the pixels to which larger ones are reduced."""
-        self.size = size
-        self.max_pixels = max_pixels
+    size: tuple[int, int] = (32, 32)
+    _: KW_ONLY
+    max_pixels: int | None = MAX_PIXELS
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import cv2
@@ -13,8 +14,6 @@ from visionnmf._checks import RandomState
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
 from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP, grid_size
-
-__all__ = ["SIFT_SCALES", "DenseSift", "HarrisSift", "grid_descriptors", "keypoints", "sift_descriptors"]
 
 Array = NDArray[Any]
 
@@ -31,26 +30,11 @@ STRIP = 16  # rows of a grid at a time, so that what they share stays small
 class SiftWords(BagOfWords):
     """Bags of words of SIFT descriptors at points of a grid or at corners."""
 
-    def __init__(
-        self,
-        n_words: int = 1000,
-        *,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        """Keep the parameters; the words are learnt from `n_samples` patches."""
-        self.n_words = n_words
-        self.layout = layout
-        self.n_samples = n_samples
-        self.max_pixels = max_pixels
-        self.random_state = random_state
-
     def _descriptor_size(self) -> int:
         return DESCRIPTOR
 
 
+@dataclass(eq=False, repr=False)
 class DenseSift(OnGrid, SiftWords):
     """Upright SIFT descriptors on a dense grid, as a bag of words; each feature is a share of the patches.
 
@@ -89,21 +73,14 @@ class DenseSift(OnGrid, SiftWords):
 
     kind = "dense-sift"
 
-    def __init__(
-        self,
-        n_words: int = 1000,
-        *,
-        scales: tuple[float, ...] = SIFT_SCALES,
-        step: float = STEP,
-        layout: tuple[int, int] = (1, 1),
-        n_samples: int = 100_000,
-        max_pixels: int | None = MAX_PIXELS,
-        random_state: RandomState = 0,
-    ) -> None:
-        """Keep the parameters; the words are learnt from `n_samples` patches, which lie `step` scales apart."""
-        super().__init__(n_words, layout=layout, n_samples=n_samples, max_pixels=max_pixels, random_state=random_state)
-        self.scales = scales
-        self.step = step
+    n_words: int = 1000
+    _: KW_ONLY
+    scales: tuple[float, ...] = SIFT_SCALES
+    step: float = STEP
+    layout: tuple[int, int] = (1, 1)
+    n_samples: int = 100_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a SIFT descriptor (n, 128) for each patch of the grid."""
@@ -111,6 +88,7 @@ class DenseSift(OnGrid, SiftWords):
         return grid_descriptors(image.grey, points, grid_size(height, width, self.scales, self.step))
 
 
+@dataclass(eq=False, repr=False)
 class HarrisSift(AtCorners, SiftWords):
     """Upright SIFT descriptors at Harris-Laplace points, as a bag of words; an image without corners has only zeros.
 
@@ -131,6 +109,13 @@ class HarrisSift(AtCorners, SiftWords):
     """
 
     kind = "harris-sift"
+
+    n_words: int = 1000
+    _: KW_ONLY
+    layout: tuple[int, int] = (1, 1)
+    n_samples: int = 100_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a SIFT descriptor (n, 128) for each patch; `points` (n, 3) are row, column and scale."""

@@ -15,8 +15,6 @@ from .extraction import FeatureExtraction
 from .extractor import Extractor
 from .extractor_kinds import KINDS
 
-__all__ = ["find_extractor", "load_extraction", "make_extraction", "save_extraction", "taken_apart"]
-
 MODULES = {entry.name: entry.module for entry in KINDS.values()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -15,8 +16,6 @@ from visionnmf._checks import check_count
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, count_in_cells, named_in_cells
 
-__all__ = ["CENTRIST", "HOG", "LBP", "census_transform"]
-
 Array = NDArray[Any]
 
 NEIGHBOURS = 8
@@ -26,6 +25,7 @@ CLIPPED = 0.2  # the largest share of a block's norm that one direction of a cel
 LEAST_NORM = 1e-5
 
 
+@dataclass(eq=False, repr=False)
 class HOG(Extractor):
     """Histograms of oriented gradients (Dalal & Triggs 2005) of the image scaled to a square, as in scikit-image.
 
@@ -53,14 +53,11 @@ class HOG(Extractor):
 
     kind = "hog"
 
-    def __init__(
-        self, *, n_orientations: int = 9, cell: int = 16, size: int = 128, max_pixels: int | None = MAX_PIXELS
-    ) -> None:
-        """Keep the parameters; `cell` and `size` are the sides, in pixels, of a cell and of the scaled image."""
-        self.n_orientations = n_orientations
-        self.cell = cell
-        self.size = size
-        self.max_pixels = max_pixels
+    _: KW_ONLY
+    n_orientations: int = 9
+    cell: int = 16
+    size: int = 128
+    max_pixels: int | None = MAX_PIXELS
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed; a block of two by two cells must fit into the square."""
@@ -122,6 +119,7 @@ class PatternHistogram(Extractor):
         return count_in_cells(codes.ravel(), rows / max(1, height), columns / max(1, width), self.layout, n_codes)
 
 
+@dataclass(eq=False, repr=False)
 class LBP(PatternHistogram):
     """Uniform local binary patterns (Ojala et al. 2002) in the cells of the image, by scikit-image.
 
@@ -148,10 +146,9 @@ class LBP(PatternHistogram):
     kind = "lbp"
     patterns = tuple(f"pattern{i}" for i in range(PATTERNS))
 
-    def __init__(self, *, layout: tuple[int, int] = (4, 4), max_pixels: int | None = MAX_PIXELS) -> None:
-        """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
-        self.layout = layout
-        self.max_pixels = max_pixels
+    _: KW_ONLY
+    layout: tuple[int, int] = (4, 4)
+    max_pixels: int | None = MAX_PIXELS
 
     def _describe(self, image: PreparedImage) -> Array:
         """Count the uniform local binary patterns of all pixels in each cell."""
@@ -160,6 +157,7 @@ class LBP(PatternHistogram):
         return self._count_patterns(patterns, PATTERNS)
 
 
+@dataclass(eq=False, repr=False)
 class CENTRIST(PatternHistogram):
     """The census transform histogram (Wu & Rehg 2011): which neighbours of a pixel are not brighter than the pixel.
 
@@ -185,10 +183,9 @@ class CENTRIST(PatternHistogram):
     kind = "centrist"
     patterns = tuple(f"code{i}" for i in range(1, CENSUS - 1))
 
-    def __init__(self, *, layout: tuple[int, int] = (1, 1), max_pixels: int | None = MAX_PIXELS) -> None:
-        """Keep the parameters: rows and columns of cells, and the size to which larger images are reduced."""
-        self.layout = layout
-        self.max_pixels = max_pixels
+    _: KW_ONLY
+    layout: tuple[int, int] = (1, 1)
+    max_pixels: int | None = MAX_PIXELS
 
     def _describe(self, image: PreparedImage) -> Array:
         """Count the census codes of all pixels in each cell, without the codes 0 and 255; shares of the whole image."""

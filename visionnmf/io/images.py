@@ -90,8 +90,7 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     (8, 9, 3)
     """
     image, notes, _ = read_with_notes(source, max_pixels=max_pixels, whole=max_pixels)
-    for note in notes:
-        warnings.warn(f"{source}: {note}", UserWarning, stacklevel=2)
+    _warn(source, notes)
     return image
 
 
@@ -101,9 +100,14 @@ def read_reduced(source: str | Path) -> tuple[NDArray[Any], tuple[int, int]]:
     From 100 to 250 megapixels it is read at half its height and width, with a warning.
     """
     image, notes, shape = read_with_notes(source, max_pixels=MAX_HALVED_PIXELS)
-    for note in notes:
-        warnings.warn(f"{source}: {note}", UserWarning, stacklevel=2)
+    _warn(source, notes)
     return image, shape
+
+
+def _warn(name: object, notes: list[str]) -> None:
+    """Warn the caller of a public function of what was left out of a picture."""
+    for note in notes:
+        warnings.warn(f"{name}: {note}", UserWarning, stacklevel=3)
 
 
 @apart
@@ -126,11 +130,10 @@ def read_with_notes(
     return _decoded(path.read_bytes(), name, max_pixels, whole)
 
 
-def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDArray[Any]:
+def decode_image(data: bytes, name: str) -> NDArray[Any]:
     """Decode one picture from the bytes of a file, as :func:`read_image` does; `name` is for messages."""
-    image, notes, _ = _decoded(data, name, max_pixels, max_pixels)
-    for note in notes:
-        warnings.warn(f"{name}: {note}", UserWarning, stacklevel=2)
+    image, notes, _ = _decoded(data, name, MAX_IMAGE_PIXELS, MAX_IMAGE_PIXELS)
+    _warn(name, notes)
     return image
 
 

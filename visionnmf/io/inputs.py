@@ -1,13 +1,18 @@
-"""Find inputs, check that they are files, and check their sizes."""
+"""Find inputs, check that they are files, and check their sizes; read text files, and the lines of logs.
+
+Any bytes become lines of text, and no more than 64 KiB of a line are kept.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import select
 import stat
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +22,24 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
 SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
+ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
+
+Line = str | None  # None: standard input has nothing new at the moment
+
+LINE_BYTES = 1 << 16  # kept of a line
+CHUNK_BYTES = 1 << 18
+EXAMINED_BYTES = 4096  # of the beginning of a file, to recognise that it is not text ...
+MAX_CONTROL_SHARE = 0.05  # ... by its share of control characters ...
+MIN_EXAMINED = 1000  # ... if it has at least so many characters
+# How pictures, archives, compressed files, documents, programs, databases and journals of systemd begin.
+_OTHER_FILES = (
+    *(b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"),
+    *(b"\x28\xb5\x2f\xfd", b"%PDF-", b"\x7fELF", b"SQLite format 3\x00", b"LPKSHHRH"),
+)
 
 
 def takes_files(function: F) -> F:
@@ -223,8 +242,8 @@ def stem_of(source: str | Path) -> str:
 def regular_file(path: str | Path, kind: str) -> Path:
     """Return a path if it is a readable, regular file that is not empty; `kind` names it in messages ("image").
 
-    Raises UnreadableError for a file that is missing, empty or may not be read, a folder, a URL, ``-``, and anything
-    that is not a regular file (a pipe could block for ever).
+    Raises UnreadableError for a file that is missing, empty or may not be read, an archive, a folder, a URL, ``-``, and
+    anything that is not a regular file (a pipe could block for ever).
     """
     check_is_path(path, kind)
     path = Path(path)
@@ -236,6 +255,8 @@ def regular_file(path: str | Path, kind: str) -> Path:
             raise UnreadableError(f"{path}: not a regular file; copy the {kind} into a file first")
         if status.st_size == 0:
             raise UnreadableError(f"{path}: the file is empty (0 bytes)")
+        if path.suffix.lower() in ARCHIVES:
+            raise UnreadableError(f"{path}: an archive, and only the files in it are read; unpack it first")
         with path.open("rb"):
             return path
     except FileNotFoundError as error:
@@ -276,3 +297,62 @@ def check_bytes(name: object, count: int) -> None:
     """Raise TooLargeError if `count` bytes are more than 1 GiB."""
     if count > MAX_BYTES:
         raise TooLargeError(f"{name} has {count} bytes, more than {MAX_BYTES}; divide it, or make it smaller, first.")
+
+
+# --- lines of text ----------------------------------------------------------------------------------------------------
+
+
+def _text(line: bytes) -> str:
+    """Return a line as text, also if it is UTF-16 of ASCII characters."""
+    if b"\0" in line:  # UTF-16 of ASCII characters reads as ASCII without its NULs and byte order mark
+        line = line.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
+    return line[:LINE_BYTES].decode("utf-8", "replace").strip("\r\ufeff")
+
+
+def check_is_text(path: Path) -> None:
+    """Raise UnreadableError if a file begins like a file of another kind, or has too many control characters."""
+    with path.open("rb") as file:
+        start = file.read(EXAMINED_BYTES)
+    # In UTF-16 of ASCII characters every second byte is NUL; with more than 40 % of them, NULs are not counted.
+    text = start.replace(b"\0", b"") if start.count(b"\0") * 5 > len(start) * 2 else start  # UTF-16
+    controls = sum(text.count(bytes([code])) for code in range(32) if code not in b"\t\n\r\f\x1b\x07\x08")
+    if start.startswith(_OTHER_FILES) or (len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text)):
+        raise UnreadableError(f"{path}: not a text file; unpack it first if it is compressed")
+
+
+def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:
+    """Yield the lines of standard input, and None after each `poll` seconds without any, until `stop()` is true."""
+    number = sys.stdin.fileno()
+
+    def pieces() -> Iterator[bytes | None]:
+        """Yield what comes, and None after each `poll` seconds without anything."""
+        while stop is None or not stop():
+            waiting = select.select([number], [], [], poll)[0]
+            data = os.read(number, CHUNK_BYTES) if waiting else None
+            if data == b"":
+                return
+            yield data
+
+    return _lines(pieces())
+
+
+def file_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file."""
+    with path.open("rb") as file:
+        yield from _lines(iter(lambda: file.read(CHUNK_BYTES), b""))
+
+
+def _lines(pieces: Iterator[bytes | None]) -> Iterator[Line]:
+    """Yield the lines of bytes that come in pieces, and None for each None; up to `LINE_BYTES` of a line are kept."""
+    rest = b""  # the beginning of a line whose end has not come
+    for piece in pieces:
+        if piece is None:
+            yield None
+            continue
+        *whole, last = piece.split(b"\n")
+        for part in whole:
+            yield _text(rest + part[:LINE_BYTES])  # _text cuts the sum again
+            rest = b""
+        rest += last[: max(0, LINE_BYTES - len(rest))]
+    if rest:
+        yield _text(rest)

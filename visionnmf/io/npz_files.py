@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from .decoding import apart
 Array = NDArray[Any]
 
 NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
+# Opens an archive, whose arrays are read one by one; `numpy.load` would take other files, too.
+open_npz: Callable[[Path], Any] = partial(np.lib.npyio.NpzFile, allow_pickle=False)
 
 
 @apart
@@ -33,11 +36,6 @@ def read_arrays(path: Path, names: Iterable[str] | None = None, optional: Iterab
         if not isinstance(array, np.ndarray):  # NumPy returns the bytes of other members
             raise ValueError(f"{name:.60} is not an array")
     return found
-
-
-def open_npz(path: Path) -> Any:
-    """Open an archive whose arrays are read one by one; `numpy.load` would take other files, too."""
-    return np.lib.npyio.NpzFile(path, allow_pickle=False)  # type: ignore[arg-type]  # paths are allowed
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:

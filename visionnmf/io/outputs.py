@@ -153,7 +153,7 @@ def record_of(path: str | Path) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             head = file.read(MOST_RECORD)
-        if head.startswith(b"<svg") and SVG_KEY in head:
+        if b"<svg" in head and SVG_KEY in head:  # matplotlib's begin with a declaration
             head = JSON_KEY + unescape(head.split(SVG_KEY, 1)[1].split(b"</", 1)[0].decode("ascii", "replace")).encode()
         chunk = head[PNG_HEADER + 4 :]  # behind its length
         text = chunk.removeprefix(PNG_KEY) if chunk.startswith(PNG_KEY) else head.removeprefix(JSON_KEY)
@@ -190,9 +190,10 @@ def _write_record(file: Path) -> None:
         chunk = PNG_KEY + text
         whole = (len(chunk) - 4).to_bytes(4) + chunk + zlib.crc32(chunk).to_bytes(4)
         file.write_bytes(content[:PNG_HEADER] + whole + content[PNG_HEADER:])
-    elif content.startswith(b"<svg"):
-        opened, _, rest = content.partition(b">")
-        file.write_bytes(opened + b">\n" + SVG_KEY + escape(text.decode()).encode() + b"</metadata>" + rest)
+    elif b"<svg" in content:
+        end = content.index(b">", content.index(b"<svg")) + 1
+        metadata = b"\n" + SVG_KEY + escape(text.decode()).encode() + b"</metadata>"
+        file.write_bytes(content[:end] + metadata + content[end:])
     elif content.startswith(b"{"):
         file.write_bytes(JSON_KEY + text + b", " + content[1:])
 
@@ -207,7 +208,7 @@ def _outdated(path: Path) -> str:
         return "does not say how it was made"
     different = [name for name, value in made.items() if name != "version" and found.get(name) != value]
     if different != ["settings"]:
-        return f"was made from another {different[0]}" if different else ""
+        return f"was made from an {different[0]} with other content" if different else ""
     before, now = (each if isinstance(each := one["settings"], dict) else {} for one in (found, made))
     changed = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
     theirs, ours = (", ".join(_argument(name, one[name]) for name in changed if name in one) for one in (before, now))

@@ -245,7 +245,8 @@ def _form_of(file: Path) -> _Form:
     form = max(reversed(forms), key=fit)  # the first of equal ones is that of commas
     if form.separator == "," and _is_divided(form.rows):
         raise UnreadableError(
-            f"{file}: its numbers look divided, as 1.05 is by 1,05; write decimal points, or semicolons between columns"
+            f"{file}: commas seem to be decimal marks (1,05 for 1.05) and separate columns; write decimal points, or "
+            "semicolons between columns"
         )
     commas = any(COMMA_NUMBER.fullmatch(cell.strip()) for row in form.rows for cell in row)
     return form._replace(decimal="," if commas else ".")

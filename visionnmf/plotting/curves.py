@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from ._axes import figure_of, legend, panels
 Array = NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class ThresholdDisplay:
     """ROC curve of a score, and the error rates on both sides of each threshold, with their intervals.
 
@@ -58,13 +60,10 @@ class ThresholdDisplay:
     0.75
     """
 
-    def __init__(
-        self, y_true: ArrayLike, scores: ArrayLike, threshold: float | None = None, confidence: float = 0.95
-    ) -> None:
-        self.y_true = y_true
-        self.scores = scores
-        self.threshold = threshold
-        self.confidence = confidence
+    y_true: ArrayLike
+    scores: ArrayLike
+    threshold: float | None = None
+    confidence: float = 0.95
 
     @classmethod
     def from_predictions(

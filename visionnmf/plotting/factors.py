@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ SHARE = 0.25
 MOSTLY = 0.75  # share of entries that are not 0, from which on the residuals tell enough by themselves
 
 
+@dataclass(eq=False, repr=False)
 class ComponentsDisplay:
     """Components as pictures or curves, the most used first.
 
@@ -58,12 +60,9 @@ class ComponentsDisplay:
     4
     """
 
-    def __init__(
-        self, components: ArrayLike, image_shape: tuple[int, int] | None = None, usage: ArrayLike | None = None
-    ) -> None:
-        self.components = components
-        self.image_shape = image_shape
-        self.usage = usage
+    components: ArrayLike
+    image_shape: tuple[int, int] | None = None
+    usage: ArrayLike | None = None
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -97,6 +98,7 @@ class SegmentationDisplay:
         return self
 
 
+@dataclass(eq=False, repr=False)
 class ForegroundDisplay:
     """A frame of a video, its background and foreground, and the share of foreground over time.
 
@@ -135,15 +137,9 @@ class ForegroundDisplay:
     3
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Any],
-        seconds: ArrayLike | None = None,
-        events: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        self.parts = parts
-        self.seconds = seconds
-        self.events = events
+    parts: Sequence[Any]
+    seconds: ArrayLike | None = None
+    events: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_result(

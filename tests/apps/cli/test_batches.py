@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -113,7 +114,8 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
     other = run("segment", tmp_path / "a.bmp", "-o", tmp_path / "out")
     assert (
         other.exit_code == 2
-        and "a_labels.png: was made from another input; give --force to replace it, or another --out" in other.stderr
+        and "a_labels.png: was made from an input with other content; give --force to replace it, or another --out"
+        in other.stderr
     )
     paint(tmp_path, "a.png", seed=1)  # another picture of the same name
     assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 2
@@ -262,3 +264,12 @@ def test_what_is_missing_for_pictures_of_telephones_is_named(tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     found = run("segment", path, "-o", tmp_path / "out")
     assert found.exit_code == 2 and "HEIC, which needs pillow-heif; `sh setup.sh heif` installs it" in found.stderr
+
+
+@pytest.mark.parametrize("command", [("segment",), ("background",), ("faces", "cluster"), ("faces", "shadows")])
+def test_an_archive_is_named_and_leaves_no_folder(command, tmp_path):
+    with zipfile.ZipFile(tmp_path / "frames.zip", "w") as archive:
+        archive.writestr("0.png", b"any")
+    found = run(*command, tmp_path / "frames.zip", "--out", tmp_path / "out" / "new")
+    assert found.exit_code == 2 and found.stderr.count("\n") == 1
+    assert ("unpack it first" in found.stderr) == (command[0] != "faces") and not (tmp_path / "out").exists()

@@ -16,10 +16,9 @@ import typer
 from helpers import all_commands, run_command
 
 from visionnmf.apps import cli
-from visionnmf.apps.cli import console, records, signals
+from visionnmf.apps.cli import console, options, signals
 from visionnmf.apps.cli.console import progress_bar, spinner
-from visionnmf.apps.cli.input_paths import Input
-from visionnmf.apps.cli.run import error_line, running
+from visionnmf.apps.cli.run import Input, error_line, running
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnreadableError
 
@@ -32,7 +31,8 @@ def usual_verbosity(monkeypatch):
 
 
 def code(work, **options):
-    with pytest.raises(typer.Exit) as stop, running(options.get("as_json", False), False) as run:
+    console.set_verbosity(console.Verbosity(json_=options.get("as_json", False)))
+    with pytest.raises(typer.Exit) as stop, running() as run:
         work(run)
     return stop.value.exit_code
 
@@ -111,8 +111,8 @@ def test_an_error_is_one_line_with_the_cure_on_the_command_line():
 
 
 def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
-    monkeypatch.setattr(records, "_flags", {"n_segments": "--segments", "source": "IMAGE"})
-    monkeypatch.setattr(records, "_related", {"prepare": "--prepare", "detect": "--detect", "n_segments": "--other"})
+    monkeypatch.setattr(options, "_flags", {"n_segments": "--segments", "source": "IMAGE"})
+    monkeypatch.setattr(options, "_related", {"prepare": "--prepare", "detect": "--detect", "n_segments": "--other"})
     for said, shown in (
         ("with n_segments=8, not with n_segments=5", "with --segments 8, not with --segments 5"),
         ("fit with prepare='range'", "fit with --prepare range"),
@@ -134,7 +134,7 @@ def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
 
 
 def test_all_sentences_of_a_report_speak_of_options(monkeypatch, capsys):
-    monkeypatch.setattr(records, "_flags", {"size": "--size"})
+    monkeypatch.setattr(options, "_flags", {"size": "--size"})
     said = {name: [f"{name} give size=32"] for name in ("notes", "skipped", "warnings")}
     for as_json in (False, True):
         code(lambda run: run.show(Report(**said, figures={"text": "size=32"}, outputs=["size=9"])), as_json=as_json)
@@ -282,7 +282,8 @@ def test_a_signal_before_the_run_begins_has_its_exit_code_and_no_traceback(numbe
 @pytest.mark.filterwarnings("default::UserWarning")
 @pytest.mark.parametrize("reported", [True, False])
 def test_warnings_outside_of_an_input_are_sentences_and_json(capsys, reported):
-    with pytest.raises(typer.Exit), running(as_json=True, debug=False) as run:
+    console.set_verbosity(console.Verbosity(json_=True))
+    with pytest.raises(typer.Exit), running() as run:
         warnings.warn("the values are taken\nas 12 bits", UserWarning, stacklevel=1)
         if reported:
             run.show(Report(inputs=["a"]))
@@ -308,7 +309,7 @@ def test_arguments_that_messages_name_are_options_of_a_command():
 
 def test_the_users_own_words_stay_as_they_are(monkeypatch, capsys):
     """Evidence from a log is a line, and names of inputs and outputs may look like arguments."""
-    monkeypatch.setattr(records, "_flags", {"top": "--top", "scale": "--scale"})
+    monkeypatch.setattr(options, "_flags", {"top": "--top", "scale": "--scale"})
     names = {"inputs": ["logs/top=3", "my scale=2  photo"], "outputs": ["scale=2"]}
     said = {"lines": ["  log:7: curl top=3"], "notes": ["top=3: no user; my scale=2 photo: small; scale=2; give top=5"]}
     code(lambda run: run.show(Report(**said, **names)))

@@ -15,8 +15,7 @@ from helpers import json_lines, killed, killed_after_writing, run_command as run
 from PIL import Image
 
 from visionnmf.apps import ClusterError, cluster, on_cluster
-from visionnmf.apps.cli.input_paths import Input
-from visionnmf.apps.cli.work import attempt
+from visionnmf.apps.cli.run import Input, attempt
 from visionnmf.apps.cluster import LostJobError, open_workers
 from visionnmf.apps.runner import run_jobs, run_parallel
 from visionnmf.datasets import make_mosaic

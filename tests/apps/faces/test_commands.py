@@ -32,8 +32,12 @@ pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 def test_train_and_identify(folder, tmp_path):
     model, out = tmp_path / "m.npz", tmp_path / "pictures"
-    trained = run("faces", "train", folder, "--model", model, "--pictures", out, "--json")
+    trained = run(
+        "faces", "train", folder, "--model", model, "--pictures", out, "--json", "--report", tmp_path / "p.html"
+    )
     report = json.loads(trained.stdout)
+    page = (tmp_path / "p.html").read_text("utf-8")
+    assert page.count("<figure") == 2 and "4</" in page and "24</" in page  # also without --pictures
     assert trained.exit_code == 0 and report["people"] == [f"person {i}" for i in range(4)] and report["images"] == 24
     assert sorted(path.name for path in out.iterdir()) == ["components.png", "corrupted.png"]
     image = folder / "person 2" / "3.png"
@@ -45,6 +49,15 @@ def test_train_and_identify(folder, tmp_path):
     assert again.exit_code == 2 and "--force" in again.stderr
 
 
+def test_a_model_that_is_none_is_one_failure_of_the_command(folder, tmp_path):
+    (tmp_path / "none.npz").write_bytes(b"no model")
+    found = run(
+        "faces", "identify", tmp_path / "none.npz", folder, "--recursive", "--pictures", tmp_path / "out" / "new"
+    )
+    assert found.exit_code == 2 and found.stderr.count("\n") == 1 and "not an .npz file" in found.stderr
+    assert not (tmp_path / "out").exists()  # nothing was written to it
+
+
 def test_a_model_that_cannot_be_written_leaves_no_pictures(folder, tmp_path, monkeypatch):
     def fails(*_, **__):
         raise MediaError("m.npz: cannot be written (No space left on device)")
@@ -54,7 +67,7 @@ def test_a_model_that_cannot_be_written_leaves_no_pictures(folder, tmp_path, mon
     result = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", pictures)
     assert result.exit_code == 2  # a slow machine shows progress before
     assert result.stderr.endswith("visionnmf: m.npz: cannot be written (No space left on device)\n")
-    assert not list(pictures.iterdir()) and not (tmp_path / "m.npz").exists()
+    assert not pictures.exists() and not (tmp_path / "m.npz").exists()
 
 
 def test_the_form_of_a_folder_is_checked_before_its_images(tmp_path):
@@ -208,7 +221,7 @@ def test_bad_places_for_results_are_refused_by_their_name(folder, model, tmp_pat
     refused = run("faces", "identify", model[0], image, "--pictures", image)
     assert refused.exit_code == 2 and refused.stderr.startswith("visionnmf: --pictures ")
     refused = run("faces", "train", folder, "--model", tmp_path / "none" / "m.npz", "--pictures", tmp_path / "out")
-    assert refused.exit_code == 2 and "create it first" in refused.stderr and not list((tmp_path / "out").iterdir())
+    assert refused.exit_code == 2 and "create it first" in refused.stderr and not (tmp_path / "out").exists()
 
 
 def test_cluster(folder, tmp_path):

@@ -11,7 +11,7 @@ from helpers import run_command
 from visionnmf.apps.masquerade import Event, LogSource, MasqueradeModel, SessionScorer, save, score, session_cutter
 from visionnmf.apps.masquerade.log_formats import read_events
 from visionnmf.apps.masquerade.session_cutter import sessions
-from visionnmf.io import text_lines
+from visionnmf.io import inputs
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -95,7 +95,7 @@ def pipe(monkeypatch):
             os.close(writer)
 
     with open(reader, "rb", buffering=0) as stream:
-        monkeypatch.setattr(text_lines, "sys", SimpleNamespace(stdin=stream))
+        monkeypatch.setattr(inputs, "sys", SimpleNamespace(stdin=stream))
         yield write
 
 

@@ -161,3 +161,10 @@ def test_a_page_never_ends_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(Page, "row", lambda *_: 1 / 0)
     run = run_command(*words[:-1], tmp_path / "other.html")
     assert run.exit_code == 1 and "not on the page: a fault of visionnmf (ZeroDivisionError" in run.stderr
+
+
+def test_notes_name_their_input(page):
+    for name in ("a.png", "b.png"):
+        page.add(Report(inputs=[name], lines=[f"{name}: found"], notes=["is doubtful"]))
+    text = text_of(page)
+    assert "a.png: is doubtful" in text and "b.png: is doubtful" in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import check_sparse, shown
 from visionnmf._text import one_line
-from visionnmf.exceptions import MediaError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import check_bytes, regular_file
 from visionnmf.io.npz_files import NUMBERS
 
@@ -202,8 +201,10 @@ class NpyRows(Indexed):
 
     def _mapped(self) -> Array:
         """Return the array of the file as a new memory map."""
-        with readable(self.path):  # refuses objects, and a file that is shorter than its header says
+        try:  # NumPy refuses objects, and a file that is shorter than its header says
             return np.lib.format.open_memmap(self.path, mode="r")
+        except Exception as error:  # it raises nearly anything on damaged files
+            raise UnreadableError(f"{self.path}: cannot be read ({one_line(error):.200})") from error
 
     def at(self, start: int, stop: int) -> Array:
         """Return the samples ``start:stop`` of the file as rows (stop - start, n_features)."""
@@ -277,14 +278,3 @@ def _refuse_masked(array: Any, name: str) -> None:
 def _flat(samples: Any) -> Any:
     """Return samples (n_samples, ...) as rows (n_samples, n_features)."""
     return samples if samples.ndim == 2 else samples.reshape(len(samples), -1)
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into an UnreadableError of one line."""
-    try:
-        yield
-    except MediaError:
-        raise
-    except Exception as error:
-        raise UnreadableError(f"{path}: cannot be read ({one_line(error):.200})") from error

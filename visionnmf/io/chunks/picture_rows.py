@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_count
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, UnreadableError
-from visionnmf.io.images import read_image
+from visionnmf.io.images import read_with_notes
 from visionnmf.io.pixel_conversion import resize_grey, to_grey8
 from visionnmf.io.video.reader import VideoReader
 
@@ -44,15 +43,12 @@ class PictureRows(Sequential):
         self._paths, self._order = paths, paths  # the files as they were given, and in the order in which they are read
         first = next(self._pictures(), None)  # all pictures are scaled to its size, or to `longest` pixels a side
         if first is None:
-            raise UnreadableError(f"{self.skipped[0]}" if len(paths) == 1 else self._nothing())
+            several = f"{name}: holds nothing that can be read; " if len(paths) > 1 else ""
+            raise UnreadableError(f"{several}{self.skipped[0]}")
         self._first_shape = first.shape[:2]  # (height, width) before scaling
         scale = min(1.0, longest / max(first.shape[:2]))
         self.image_shape = (max(1, round(scale * first.shape[0])), max(1, round(scale * first.shape[1])))
         self.n_features = math.prod(self.image_shape)
-
-    def _nothing(self) -> str:
-        """Return the message for several files of which none can be read, with the reason for the first one."""
-        return f"{self.name}: holds nothing that can be read; {self.skipped[0]}"
 
     def reorder(self, rng: np.random.Generator) -> None:
         """Draw a new order in which the files (`_paths`) are read (`_order`); the frames of a video stay in theirs."""
@@ -91,22 +87,11 @@ class PictureRows(Sequential):
         for path in self._order:
             try:
                 if path.suffix.lower() in IMAGE_SUFFIXES:
-                    yield _image(path)
-                else:
-                    yield from self._frames(path)
+                    yield read_with_notes(path)[0]
+                    continue
+                with VideoReader(path) as reader:
+                    yield from reader
+                    if reader.truncated:
+                        self.skipped.append(f"{path}: {reader.problem}")
             except MediaError as error:
                 self.skipped.append(str(error))
-
-    def _frames(self, path: Path) -> Iterator[Array]:
-        """Yield the frames of a video; if it is cut off or damaged, add a sentence to `skipped`."""
-        with VideoReader(path) as reader:
-            yield from reader
-            if reader.truncated:
-                self.skipped.append(f"{path}: {reader.problem}")
-
-
-def _image(path: Path) -> Array:
-    """Read an image without the warning about transparency, which would be repeated for each image."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # each image with transparency warns
-        return read_image(path)

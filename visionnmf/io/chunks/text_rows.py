@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,19 +37,10 @@ class TextRows(Sequential):
         self.name = "standard input" if self._path is None else str(path)
         self.repeatable = self._path is not None
 
-    @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        """Open the file `_path`, or, if that is None, yield standard input, which is not closed afterwards."""
-        if self._path is None:
-            yield sys.stdin.buffer
-            return
-        with self._path.open("rb") as file:
-            yield file
-
     def pieces(self, size: int) -> Iterator[Array]:
         """Yield arrays (`size`, n_features) of the next lines as they come; the last one may have fewer rows."""
         rows: list[list[float]] = []
-        with self._opened() as file:
+        with nullcontext(sys.stdin.buffer) if self._path is None else self._path.open("rb") as file:
             for row in self._rows(file):
                 rows.append(row)
                 if len(rows) == size:
