@@ -23,13 +23,14 @@ from _clips import load_clip
 from _main import Missing, main
 from _view_sets import view_set
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 
-from visionnmf import NMF, MultiviewNMF
+from visionnmf import NMF, MultiviewNMF, ViewClassifier
 from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.masquerade import SessionScorer
-from visionnmf.apps.multiview import Preparation, ViewClassifier
+from visionnmf.apps.multiview import Preparation
 from visionnmf.apps.reproduce.data import load_face_set, load_photographs
 from visionnmf.apps.reproduce.masquerade import load_sea, sea_scores
 from visionnmf.apps.segmentation import segment
@@ -120,7 +121,7 @@ def multiview_figures() -> Figures:
         before, after = preparation.transform(before), preparation.transform(after)
         loss = "frobenius" if "rows" in preparation.kinds_.values() else "manhattan"  # "rows": counts of words
         model = MultiviewNMF(VIEW_RANK, loss=loss, missing_values=np.nan, random_state=0).fit(before)
-        classifier = ViewClassifier(model).fit(before, labels[train])
+        classifier = ViewClassifier(FrozenEstimator(model)).fit(before, labels[train])
         yield f"multiview accuracy, {name}", 100 * float((classifier.predict(after) == labels[test]).mean())
         yield f"multiview largest decision value, {name}", float(classifier.decision_function(after).max(axis=1).mean())
 

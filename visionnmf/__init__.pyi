@@ -10,6 +10,7 @@ from .models import (
     Penalty as Penalty,
     ProjectiveNMF as ProjectiveNMF,
     SymmetricNMF as SymmetricNMF,
+    ViewClassifier as ViewClassifier,
     fit_stream as fit_stream,
     load_model as load_model,
     select_loss as select_loss,

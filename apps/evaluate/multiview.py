@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import average_precision_score, normalized_mutual_info_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.preprocessing import Normalizer
 
+from visionnmf import ViewClassifier
 from visionnmf._text import counted
-from visionnmf.apps.multiview.classification import ViewClassifier, fit_classifier
 from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.runner import RESULTS, Rows, settings_key
@@ -34,7 +35,7 @@ from visionnmf.metrics import clustering_accuracy
 from .drawing import rank_figure
 from .harness import DEVIATION, Study, averages, chosen_methods
 from .settings import Comparison, Labels, RandomSplits, ViewConditions
-from .view_methods import METHODS, LearntFeatures
+from .view_methods import METHODS, LearntFeatures, fit_classifier
 
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
@@ -217,8 +218,8 @@ def _scores(
     classifier: Any
     _, training_views, _ = variants[0]  # those of all variants are equal
     if features.model is not None:  # a multi-view model, whose classifier also sees the views
-        classifier = ViewClassifier(features.model, roots=roots).fit(training_views, y)
-        inner = classifier.inner_
+        classifier = ViewClassifier(FrozenEstimator(features.model), roots=roots).fit(training_views, y)
+        inner = classifier.best_score_
     else:
         # Features are coordinates of components that overlap. The inner products H @ H.T of the components turn
         # distances between coordinates into distances between reconstructions; see `signed_roots`. Without components,

@@ -1,4 +1,7 @@
-"""The methods that an evaluation compares: each fits training samples and finds features of any samples."""
+"""The methods that an evaluation compares: each fits training samples and finds features of any samples.
+
+:func:`fit_classifier` finds classes from such features.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import NMF as JointNMF, PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
 
 from visionnmf import NMF, MultiviewNMF, Penalty
 from visionnmf._checks import check_random_state
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.projections import shrink_inf
+from visionnmf.models.multiview.classifier import chosen_machine, signed_roots
 
 Array = NDArray[Any]
 ViewArrays = Mapping[str, Array]
@@ -23,6 +30,8 @@ CODES_WEIGHT = 0.01  # of FLSS: gamma of the paper
 ITERATIONS, TOLERANCE = 200, 1e-5  # of FLSS
 STEPS = 5  # of FLSS: proximal gradient steps of each factor in turn
 RIDGE = 1e-6  # of FLSS: of the codes of new samples, as a share of the largest curvature
+
+COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
 
 
 class FLSS:
@@ -199,3 +208,21 @@ METHODS: dict[str, ComparedMethod] = {
     "pca": ComparedMethod(_matrix(lambda rank, seed, side: PCA(rank, random_state=seed))),
     "concatenation": ComparedMethod(_concatenation, ranked=False),
 }
+
+
+def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
+    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
+
+    That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
+    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
+    """
+    # make_pipeline names a step by its class in lower case, and "passthrough" by that word
+    scaler = StandardScaler(with_mean=False)
+    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto", random_state=0))
+    turned = [FunctionTransformer(signed_roots, kw_args={"gram": gram})] if roots else []
+    grid = {
+        "passthrough": ["passthrough", *turned],
+        "standardscaler": [scaler, "passthrough"],
+        "linearsvc__C": COSTS,
+    }
+    return chosen_machine(pipeline, grid, features, y)

@@ -1,11 +1,9 @@
-"""Several views of the same samples: fit a model, find codes, fill in missing views, compare methods.
+"""Several views of the same samples: fit a model, find codes, fill in missing views.
 
 ========================  ==========================================================================
 :func:`fit_views`         files of views in; a model file and a report out
 :func:`transform_views`   a model file and views of new samples in; their codes out
 :func:`impute_views`      likewise; all views out, with what was missing filled in
-:class:`ViewClassifier`   classes of samples from the views and their codes, also if views are missing
-:func:`evaluate_files`    methods compared on random splits of labelled samples, with a table and a plot
 ========================  ==========================================================================
 
 Importing this package loads no numerical library; each name is loaded when it is first used.

@@ -1,4 +1,3 @@
-from .classification import ViewClassifier as ViewClassifier
 from .fitting import (
     fit_views as fit_views,
     impute_views as impute_views,

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.apps.evaluate.multiview import mean_average_precision
-from visionnmf.apps.evaluate.view_methods import METHODS
-from visionnmf.apps.multiview.classification import fit_classifier
+from visionnmf.apps.evaluate.view_methods import METHODS, fit_classifier
 from visionnmf.models.multiview.view_measures import sparseness
 
 from .data import COREL_FEATURES, load_corel

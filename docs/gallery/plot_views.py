@@ -9,7 +9,7 @@ other.
 import numpy as np
 from matplotlib import pyplot as plt
 
-from visionnmf import MultiviewNMF
+from visionnmf import MultiviewNMF, ViewClassifier
 from visionnmf.plotting import ViewUsageDisplay
 
 rng = np.random.default_rng(0)
@@ -29,3 +29,12 @@ found = model.inverse_transform(new)["sounds"]
 error = np.linalg.norm(found - sounds[250:]) / np.linalg.norm(sounds[250:])
 mean = np.linalg.norm(sounds[train].mean(axis=0) - sounds[250:]) / np.linalg.norm(sounds[250:])
 print(f"relative error of the sounds {error:.2f}; of their mean {mean:.2f}")
+
+# %%
+# Which of new samples have much of the second cause, if only the images are known:
+loud = codes[:, 1] > np.median(codes[:, 1])
+classifier = ViewClassifier(MultiviewNMF(5, loss="frobenius", random_state=0))
+classifier.fit({"sounds": sounds[train], "images": images[train]}, loud[train])
+print(
+    f"{(classifier.predict({'images': images[250:]}) == loud[250:]).mean():.0%} of new samples are classified correctly"
+)

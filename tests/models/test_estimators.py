@@ -18,6 +18,7 @@ from visionnmf import (
     Penalty,
     ProjectiveNMF,
     SymmetricNMF,
+    ViewClassifier,
 )
 
 ESTIMATORS = [  # one with the defaults; for the others a few iterations take each branch
@@ -47,6 +48,8 @@ ESTIMATORS = [  # one with the defaults; for the others a few iterations take ea
     MultiviewNMF(max_iter=20),
     MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan, max_iter=20),
     MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius", max_iter=20),
+    ViewClassifier(MultiviewNMF(2, loss="frobenius", max_iter=20, random_state=0)),
+    ViewClassifier(),
 ]
 
 ONE_OF_EACH_CLASS = list({type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values())

@@ -2,6 +2,7 @@ from .conservative import ConservativeNMF as ConservativeNMF
 from .loss_selection import LossSelection as LossSelection, select_loss as select_loss
 from .model_files import load_model as load_model
 from .multiview import MultiviewNMF as MultiviewNMF
+from .multiview.classifier import ViewClassifier as ViewClassifier
 from .nmf import NMF as NMF
 from .online import OnlineNMF as OnlineNMF
 from .penalty import Penalty as Penalty

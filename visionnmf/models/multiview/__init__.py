@@ -4,8 +4,8 @@
 finds components and codes, and ``view_measures`` says how large views are, which are noise, and how well the model
 explains them. The fit of plain arrays needs no more. The other modules are entered if they are asked for:
 ``missing_views`` predicts views that samples lack, ``feature_groups`` cuts a single matrix into views, and ``frames``
-and ``dask_views`` take data frames and Dask arrays. All modules hold pure functions; only :class:`MultiviewNMF` keeps a
-state.
+and ``dask_views`` take data frames and Dask arrays. All modules hold pure functions; only :class:`MultiviewNMF` and
+:class:`~.classifier.ViewClassifier`, which tells classes from views and codes, keep a state.
 """
 
 from .estimator import MultiviewNMF

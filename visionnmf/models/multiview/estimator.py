@@ -55,7 +55,7 @@ from .view_measures import (
     view_errors,
     weights_without_noise,
 )
-from .views import JoinedViews, Views, check_views, given_views, in_dask, join_new, join_training
+from .views import Views, check_views, given_views, in_dask, join_new, join_training, new_views
 
 __all__ = ["MultiviewNMF"]
 
@@ -304,9 +304,10 @@ class MultiviewNMF(LinearModel):
         ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
         """
         if in_dask(X):
-            self._join(dask_views.empty_views(X))  # raises for other views or features than those of training
+            check_is_fitted(self)
+            join_new(self, dask_views.empty_views(X))  # raises for other views or features than those of training
             return dask_views.transform_blocks(self, X, observed)
-        return labelled_codes(self._codes(self._new(X, observed)), X, self)
+        return labelled_codes(self._codes(new_views(self, X, observed)), X, self)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
         """Return the reconstruction that belongs to the codes `X`, in units and form of the training data.
@@ -334,7 +335,7 @@ class MultiviewNMF(LinearModel):
             All views in the form of the training data, dense, with predicted values where something was missing. Views
             that were data frames in training are data frames, with the index of those in `X`.
         """
-        views = self._new(X, observed)
+        views = new_views(self, X, observed)
         codes = np.empty(0)
         if views.entries is not None:  # otherwise nothing is missing, and the codes are not needed
             codes = self._codes(views)
@@ -464,18 +465,6 @@ class MultiviewNMF(LinearModel):
         scaled_H = H * self.view_scales_[self.view_groups_].astype(H.dtype)
         loss = fitted_loss(self.loss, self.loss_parameter_)
         return Components(H, scaled_H, self.component_norms_, self.view_scales_, loss, self.ridge_, self.solver_)
-
-    def _new(self, X: Any, observed: ArrayLike | None) -> Views:
-        """Return the checked views of new samples in training order; `observed` is false for views that are missing."""
-        check_is_fitted(self)
-        return check_views(self, self._join(X), observed, reset=False, missing=self.missing_values)
-
-    def _join(self, X: Any) -> JoinedViews:
-        """Return new views side by side in the order of training; raise ParameterError for other views or features."""
-        features = self.view_feature_names_
-        if self.view_form_ == "matrix" and hasattr(self, "feature_names_in_"):  # share out the columns of one frame
-            features = [list(self.feature_names_in_[self.view_groups_ == v]) for v in range(len(self.views_))]
-        return join_new(X, self.views_.tolist(), self.view_groups_, features)
 
     def _restore(self, matrix: Array, given: Mapping[str, Any], index: Any) -> Any:
         """Return a matrix (n_samples, n_features) as views in the form of the training data."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_rows, shown
 from visionnmf.exceptions import ParameterError
@@ -22,12 +23,14 @@ from .frames import check_feature_names, check_sample_labels, feature_names
 __all__ = [
     "Views",
     "check_views",
+    "count_samples",
     "dense",
     "given_views",
     "in_dask",
     "join_new",
     "join_training",
     "listed_views",
+    "new_views",
     "row_slices",
 ]
 
@@ -179,8 +182,17 @@ def join_training(X: Any, groups: Any) -> JoinedViews:
     )
 
 
-def join_new(X: Any, names: Sequence[str], groups: Array, known_features: Sequence[list[str] | None]) -> JoinedViews:
-    """Put the views of new samples side by side in the order of the training views `names` with their `groups`."""
+def new_views(model: Any, X: Any, observed: ArrayLike | None = None) -> Views:
+    """Return the checked views of new samples in the order of training by a fitted `model`; see :func:`check_views`."""
+    check_is_fitted(model)
+    return check_views(model, join_new(model, X), observed, reset=False, missing=model.missing_values)
+
+
+def join_new(model: Any, X: Any) -> JoinedViews:
+    """Put the views of new samples side by side in the order of training; raise ParameterError for other views."""
+    names, groups, known_features = model.views_.tolist(), model.view_groups_, model.view_feature_names_
+    if model.view_form_ == "matrix" and hasattr(model, "feature_names_in_"):  # share out the columns of one frame
+        known_features = [list(model.feature_names_in_[groups == v]) for v in range(len(names))]
     _check_not_samples(X)
     parts = _parts(X)
     if parts is None:
@@ -393,6 +405,15 @@ def _parts(X: Any) -> tuple[str, dict[str, Any]] | None:
     if any(map(is_frame, views.values())):
         check_sample_labels(views)
     return form, {name: None if view is None else _checked(view, name) for name, view in views.items()}
+
+
+def count_samples(X: Any) -> int:
+    """Return the number of samples of views in any form that a fit takes."""
+    _check_not_samples(X)
+    parts = _parts(X)
+    given = [X] if parts is None else [view for view in parts[1].values() if view is not None]
+    shape = (getattr(given[0], "shape", None) or np.asarray(given[0]).shape) if given else ()
+    return int(shape[0]) if shape else 0
 
 
 def in_dask(X: Any) -> bool:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler, normalize
+from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from visionnmf import MultiviewNMF
+from visionnmf._checks import check_flag, shown
 from visionnmf.exceptions import ParameterError
 
-Array = NDArray[Any]
-ViewArrays = Mapping[str, Array]
+from .estimator import MultiviewNMF
+from .missing_views import fill_entries
+from .views import count_samples, new_views
 
-COSTS = (0.1, 1.0, 10.0)  # of the support vector machine, chosen on training samples
-WHOLE_COSTS = (1.0, 10.0, 100.0)  # of that of views and codes, whose rows have a norm of about 1
+__all__ = ["ViewClassifier", "chosen_machine", "signed_roots"]
+
+Array = NDArray[Any]
+
+COSTS = (1.0, 10.0, 100.0)  # of the support vector machine, for features whose rows have a norm of about 1
 FOLDS = 3
 RELATIVE_ROUNDING = 1e-5  # of a feature's largest value: a smaller deviation may be that of rounding in float32
 
@@ -36,7 +43,7 @@ class _Scaling(NamedTuple):
     equal_variance: bool  # of all features over the training samples
 
 
-class ViewClassifier:
+class ViewClassifier(ClassifierMixin, BaseEstimator):
     """Linear support vector machine of views and codes side by side, which also takes samples that lack views.
 
     Each set of views that samples have has a machine of its own. It learns from these views of the training samples,
@@ -47,89 +54,112 @@ class ViewClassifier:
 
     Parameters
     ----------
-    model : MultiviewNMF
-        A model that was fitted to a dict of views, such as that of :func:`load`.
+    model : MultiviewNMF, FrozenEstimator or None, default=None
+        The model of the views, which `fit` clones and fits; None takes ``MultiviewNMF(random_state=0)``. One that was
+        fitted before, perhaps to more samples than have a class, comes as ``sklearn.frozen.FrozenEstimator(model)``.
     roots : bool, default=True
         Whether square roots of codes are taken, and may be taken of the views, which reduce the weight of large values.
         Counts of words, whose logarithms are taken before, need none.
 
     Attributes
     ----------
+    model_ : MultiviewNMF
+        The fitted model.
     classes_ : ndarray [shape=(n_classes,)]
-    inner_ : float
+    best_score_ : float
         The accuracy in cross-validation on the training samples; NaN without one.
+    n_features_in_, feature_names_in_
+        As for :class:`MultiviewNMF`.
+
+    See Also
+    --------
+    MultiviewNMF : It has the codes alone, as features for other classifiers.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from visionnmf import MultiviewNMF
-    >>> from visionnmf.apps.multiview import ViewClassifier
+    >>> from visionnmf import MultiviewNMF, ViewClassifier
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> views = {"sounds": rng.random((60, 5)) + y[:, None], "images": rng.random((60, 8)) + y[:, None]}
-    >>> model = MultiviewNMF(2, loss="frobenius", random_state=0).fit(views)
-    >>> classifier = ViewClassifier(model).fit(views, y)
+    >>> classifier = ViewClassifier(MultiviewNMF(2, loss="frobenius", random_state=0)).fit(views, y)
     >>> float((classifier.predict({"images": views["images"]}) == y).mean()) > 0.9  # the sounds are missing
     True
     """
 
-    def __init__(self, model: MultiviewNMF, *, roots: bool = True) -> None:
-        """Keep the fitted model, and whether square roots of codes and views may be taken."""
-        self.model, self.roots = model, roots
+    def __init__(self, model: Any = None, *, roots: bool = True) -> None:
+        """Keep the model of the views, and whether square roots of codes and views may be taken."""
+        self.model = model
+        self.roots = roots
 
-    def fit(self, views: ViewArrays, y: Any) -> Self:
-        """Learn from training samples, prepared as those of the model were.
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that `X` must be what the model takes, and that `y` may be marks of several words."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(MultiviewNMF() if self.model is None else self.model).input_tags
+        tags.classifier_tags.multi_label = True
+        return tags
 
-        `views` are by name (n_samples, n_features), with NaN for what is missing if the model takes that. `y` holds the
-        class of each sample (n_samples,), or marks for each of several words (n_samples, n_words).
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Fit the model to the views, and learn the classes.
+
+        Parameters
+        ----------
+        X : list or dict of array-like [shape=(n_samples, n_features of the view), >= 0], or one matrix
+            The views, as :meth:`MultiviewNMF.fit` takes them in memory.
+        y : array-like [shape=(n_samples,) or (n_samples, n_words)]
+            The class of each sample, or 1 for each word that it has and 0 for others.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two classes, or another number of them than of samples; or as for
+            :meth:`MultiviewNMF.fit`.
         """
-        y = np.asarray(y)
-        y = y.astype(np.int64) if y.ndim > 1 else y  # scikit-learn numbers words in this type; bytes would overflow
-        n_samples = len(next(iter(views.values())))
+        check_flag(self.roots, "roots")
+        y, n_samples = _checked_targets(y), count_samples(X)
         if len(y) != n_samples:
             raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
-        if y.ndim == 1 and len(np.unique(y)) < 2:
-            raise ParameterError("y must have two classes or more; got one")
-        check_is_fitted(self.model)
-        self._views, self._y = dict(views), y
+        self.model_ = model = _fitted_model(self.model, X)
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        self._X, self._y = X, y
         # `own` are the views side by side, where the model has filled in what is missing.
-        codes, own = self._codes_and_views(views)
-        whole = tuple((self.model.view_weights_ > 0).tolist())  # all views but those of noise
+        codes, own, _ = self._codes_and_views(X)
+        whole = tuple((model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
         self._view_size = float(np.sqrt((own.astype(np.float64) ** 2).sum(axis=1).mean() / sum(whole))) or 1.0
-        self.inner_ = -1.0
+        self.best_score_ = -1.0
         for flags in product((False, True) if self.roots else (False,), (False, True)):
             scaling = _Scaling(*flags)
             basis, features = self._features(codes, own, whole, scaling)
-            # This C serves for several words a sample; for classes `_chosen` takes another one.
-            machine = make_pipeline(LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-            found, accuracy = _chosen(machine, {"linearsvc__C": WHOLE_COSTS}, features, y)
-            if not accuracy <= self.inner_:  # the first of the best; or NaN, without cross-validation
+            # This C serves for several words a sample; for classes `chosen_machine` takes another one.
+            machine = make_pipeline(LinearSVC(C=0.1, dual="auto", random_state=0))
+            found, accuracy = chosen_machine(machine, {"linearsvc__C": COSTS}, features, y)
+            if not accuracy <= self.best_score_:  # the first of the best; or NaN, without cross-validation
                 # `found` is the search for C, or the SVM itself where there was none.
-                self.inner_, self._scaling, self._best = accuracy, scaling, getattr(found, "best_estimator_", found)
+                self.best_score_, self._scaling = accuracy, scaling
+                self._best = getattr(found, "best_estimator_", found)
                 self._svms = {whole: (basis, self._best)}
             if np.isnan(accuracy):  # nothing to choose by: features as they are
                 break
         self.classes_ = self._best.classes_
         return self
 
-    def predict(self, views: ViewArrays) -> Array:
-        """Return the classes of samples (n_samples,) from the views that they have; others are NaN or absent."""
-        return self._judged("predict", views)
+    def predict(self, X: Any) -> Array:
+        """Return the classes of samples (n_samples,) from the views that they have; others are None, NaN or absent."""
+        return self._judged("predict", X)
 
-    def decision_function(self, views: ViewArrays) -> Array:
+    def decision_function(self, X: Any) -> Array:
         """Return how much speaks for each class or word (n_samples, n_classes), or (n_samples,) for two classes."""
-        return self._judged("decision_function", views)
+        return self._judged("decision_function", X)
 
-    def _judged(self, method: str, views: ViewArrays) -> Array:
+    def _judged(self, method: str, X: Any) -> Array:
         """Return what a method, such as "predict", of the SVM for the views that a sample has says of each sample."""
-        if not hasattr(self, "classes_"):
-            raise NotFittedError("ViewClassifier must be fitted first; call fit")
-        if not views:
-            raise ParameterError("views must hold at least one view; got none")
-        codes, own = self._codes_and_views(views)
+        check_is_fitted(self)
+        codes, own, there = self._codes_and_views(X)
         # Each set of views that count and that some sample has is a pattern.
-        patterns, which = np.unique(self._there(views) & (self.model.view_weights_ > 0), axis=0, return_inverse=True)
+        patterns, which = np.unique(there & (self.model_.view_weights_ > 0), axis=0, return_inverse=True)
         members = [np.flatnonzero(which.ravel() == p) for p in range(len(patterns))]
         found = []
         for pattern, rows in zip(patterns.tolist(), members, strict=True):
@@ -140,11 +170,11 @@ class ViewClassifier:
     def _svm_for(self, pattern: tuple[bool, ...]) -> tuple[Array, Any]:
         """Return the SVM for samples that have the views that `pattern` marks, and the basis of its coordinates."""
         if pattern not in self._svms:
-            there = self._there(self._views)
+            there = new_views(self.model_, self._X).observed()
             seen = there & pattern
             # A training sample that has none of these views is coded from those that it has.
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
-            codes, own = self._codes_and_views(self._views, seen)
+            codes, own, _ = self._codes_and_views(self._X, seen)
             basis, features = self._features(codes, own, pattern, self._scaling)
             self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
@@ -164,38 +194,48 @@ class ViewClassifier:
 
     def _joined(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> Array:
         """Return codes and the views that `pattern` marks side by side, of unit norm."""
-        columns = np.asarray(pattern)[self.model.view_groups_]  # `view_groups_` has the view of each feature
+        columns = np.asarray(pattern)[self.model_.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         if self.roots:
             # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
-            H = self.model.components_ * self.model.view_scales_[self.model.view_groups_]
+            H = self.model_.components_ * self.model_.view_scales_[self.model_.view_groups_]
             codes = signed_roots(codes, H @ H.T)
         given = own[:, columns] / self._view_size
         if scaling.square_roots and given.size:
             given = np.sqrt(np.float32(sum(pattern))) * normalize(signed_roots(given))
         return normalize(np.hstack([normalize(codes), given]))
 
-    def _codes_and_views(self, views: ViewArrays, observed: Array | None = None) -> tuple[Array, Array]:
-        """Return codes, and the views side by side in the scale of the model, with its prediction of missing ones."""
-        model = self.model
-        kept = self._there(views) if observed is None else observed
-        codes = model.transform(dict(views), observed)
-        own = codes @ model.components_  # the model's prediction, in the units of the data; given entries replace it
-        for v, name in enumerate(model.views_):
-            X = views.get(name)
-            if X is not None:
-                columns = model.view_groups_ == v
-                own[:, columns] = np.where(kept[:, [v]] & ~np.isnan(X), X, own[:, columns])
-        scales = model.view_scales_[model.view_groups_]
-        return codes, own * scales.astype(own.dtype)
+    def _codes_and_views(self, X: Any, observed: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return codes, the views side by side in the scale of the model, missing ones predicted, and what is there."""
+        model, views = self.model_, new_views(self.model_, X, observed)
+        codes = np.asarray(model.transform(X, observed))  # an array, whatever `set_output` says
+        own = fill_entries(views, codes, model.components_)
+        return codes, own * model.view_scales_[model.view_groups_].astype(own.dtype), views.observed()
 
-    def _there(self, views: ViewArrays) -> Array:
-        """Return which samples have which view, as bool of shape (n_samples, n_views)."""
-        n_samples = len(next(iter(views.values())))
-        nothing = np.zeros(n_samples, bool)
-        return np.column_stack(
-            [~np.isnan(views[name]).all(axis=1) if name in views else nothing for name in self.model.views_]
-        )
+
+def _fitted_model(given: Any, X: Any) -> MultiviewNMF:
+    """Return a model that was fitted to views `X`, or before, from the parameter `model` of a classifier."""
+    frozen = isinstance(given, FrozenEstimator)
+    model = given.estimator if frozen else MultiviewNMF(random_state=0) if given is None else given
+    if not isinstance(model, MultiviewNMF):
+        raise ParameterError(f"model must be a MultiviewNMF; got {shown(model)}")
+    if not frozen:
+        return clone(model).fit(X)
+    check_is_fitted(model)
+    return model
+
+
+def _checked_targets(y: Any) -> Array:
+    """Return classes (n_samples,) or marks of words (n_samples, n_words); raise ValueError for other targets."""
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    if type_of_target(y) == "multilabel-indicator":
+        # scikit-learn numbers words in this type; bytes would overflow
+        return np.asarray(y.toarray() if sp.issparse(y) else y).astype(np.int64)
+    y = column_or_1d(y, warn=True)
+    if len(np.unique(y)) < 2:
+        raise ParameterError("y must have two classes or more; got one class")
+    return y
 
 
 def signed_roots(features: Array, gram: Array | None = None) -> Array:
@@ -210,26 +250,11 @@ def signed_roots(features: Array, gram: Array | None = None) -> Array:
     return np.asarray(np.sign(features) * np.sqrt(np.abs(features)))
 
 
-def fit_classifier(features: Array, y: Array, gram: Array | None = None, *, roots: bool = True) -> tuple[Any, float]:
-    """Return a linear support vector machine fitted to features of unit norm, and its accuracy in cross-validation.
+def chosen_machine(pipeline: Any, grid: dict[str, Any], features: Array, y: Array) -> tuple[Any, float]:
+    """Return the pipeline with the best parameters of a grid, fitted, and its accuracy in cross-validation.
 
-    That chooses its cost, whether features are scaled, and (with `roots`) whether :func:`signed_roots` are taken. There
-    is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
+    There is none, and the accuracy is NaN, if `y` is a matrix of words, or if a class has a single sample.
     """
-    # make_pipeline names a step by its class in lower case, and "passthrough" by that word
-    scaler = StandardScaler(with_mean=False)
-    pipeline = make_pipeline("passthrough", Normalizer(), scaler, LinearSVC(C=COSTS[0], dual="auto", random_state=0))
-    turned = [FunctionTransformer(signed_roots, kw_args={"gram": gram})] if roots else []
-    grid = {
-        "passthrough": ["passthrough", *turned],
-        "standardscaler": [scaler, "passthrough"],
-        "linearsvc__C": COSTS,
-    }
-    return _chosen(pipeline, grid, features, y)
-
-
-def _chosen(pipeline: Any, grid: dict[str, Any], features: Array, y: Array) -> tuple[Any, float]:
-    """Return the pipeline with the best parameters of a grid, fitted, and its accuracy; see :func:`fit_classifier`."""
     if y.ndim > 1:
         wide = y.astype(np.int64)  # scikit-learn numbers the words in the dtype of y; 300 words would overflow bytes
         return OneVsRestClassifier(pipeline).fit(features, wide), float("nan")

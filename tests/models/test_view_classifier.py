@@ -4,12 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from visionnmf import MultiviewNMF
-from visionnmf.apps.multiview import ViewClassifier
+from visionnmf import MultiviewNMF, ViewClassifier
 from visionnmf.exceptions import ParameterError
 
 pytestmark = [
@@ -32,18 +34,17 @@ def made(rng):
 
 def fitted(train, y, n_components=3, **options):
     options = {"loss": "frobenius", "max_iter": 60, "random_state": 0, **options}
-    model = MultiviewNMF(n_components, **options).fit(train)
-    return ViewClassifier(model).fit(train, y)
+    return ViewClassifier(MultiviewNMF(n_components, **options)).fit(train, y)
 
 
 def test_the_views_tell_what_the_codes_do_not_hold(made):
     (train, test), y, truth = made
     classifier = fitted(train, y)
-    assert classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.inner_ > 0.9
+    assert classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.best_score_ > 0.9
     right = classifier.predict(test) == truth
     assert right.mean() > 0.9 and right[truth == 3].mean() > 0.8
     # the third and the fourth class have the same codes but for noise
-    codes = classifier.model.transform(test)
+    codes = classifier.model_.transform(test)
     assert np.ptp([codes[truth == c].mean(axis=0) for c in (2, 3)], axis=0).max() < 0.05 * codes.max()
     assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
 
@@ -55,7 +56,7 @@ def test_features_may_have_equal_variance(rng):
     others = rng.random((200, 3)) @ rng.random((3, 22)) + 0.05 * rng.random((200, 22))
     views = {"a": np.hstack([others[:, :12], faint]), "b": others[:, 12:]}
     train, test = ({name: X[start::2] for name, X in views.items()} for start in (0, 1))
-    model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0).fit(train)
+    model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0)
     classifier = ViewClassifier(model, roots=False).fit(train, y[::2])
     assert (classifier.predict(test) == y[1::2]).mean() > 0.95
     assert (classifier.predict({"a": test["a"]}) == y[1::2]).mean() > 0.95
@@ -83,9 +84,9 @@ def test_equal_samples_are_learnt_whatever_their_class():
 def test_what_cannot_be_learnt_or_judged_is_refused(made):
     (train, test), y, _ = made
     classifier = fitted(train, y)
-    with pytest.raises(ParameterError, match="y must have two classes or more; got one"):
+    with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
         classifier.fit(train, np.zeros_like(y))
-    with pytest.raises(ParameterError, match="views must hold at least one view; got none"):
+    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
         classifier.predict({})
     with pytest.raises(NotFittedError):
         ViewClassifier(classifier.model).predict(test)
@@ -121,7 +122,7 @@ def test_samples_that_lack_a_view_have_a_machine_of_the_others(made):
     """As a machine that has never seen the view, nor its prediction, nor codes that are found from it."""
     (train, test), y, _ = made
     model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0).fit(train)
-    found = ViewClassifier(model, roots=False).fit(train, y).decision_function({"b": test["b"]})
+    found = ViewClassifier(FrozenEstimator(model), roots=False).fit(train, y).decision_function({"b": test["b"]})
     scale = model.view_scales_ / np.sqrt(
         np.mean([s * (X**2).sum() / 120 for s, X in zip(model.view_scales_**2, train.values(), strict=True)])
     )
@@ -135,7 +136,7 @@ def test_a_view_of_noise_has_no_part(made, rng):
     (train, test), y, _ = made
     train, test = ({**half, "noise": rng.random((120, 20))} for half in (train, test))
     classifier = fitted(train, y)
-    assert classifier.model.view_weights_.tolist() == [1, 1, 0]
+    assert classifier.model_.view_weights_.tolist() == [1, 1, 0]
     np.testing.assert_array_equal(
         classifier.decision_function(test), classifier.decision_function({**test, "noise": 9 * test["noise"]})
     )
@@ -144,12 +145,50 @@ def test_a_view_of_noise_has_no_part(made, rng):
 def test_labels_are_one_for_each_sample(made):
     (train, _), y, _ = made
     with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
-        ViewClassifier(MultiviewNMF(2, random_state=0, max_iter=5).fit(train)).fit(train, y[1:])
+        ViewClassifier(MultiviewNMF(2, random_state=0, max_iter=5)).fit(train, y[1:])
 
 
 def test_words_and_classes_of_one_sample_have_no_cross_validation(made):
     (train, test), y, _ = made
     words = np.column_stack([y == 0, y == 1])
     classifier = fitted(train, words)
-    assert np.isnan(classifier.inner_) and classifier.decision_function(test).shape == (120, 2)
+    assert np.isnan(classifier.best_score_) and classifier.decision_function(test).shape == (120, 2)
     assert (classifier.predict(train) == words).mean() > 0.95
+
+
+def test_views_may_have_any_form(made):
+    """Lists, one matrix with groups, sparse views and data frames give what a dict of arrays gives."""
+    (train, test), y, _ = made
+    pd = pytest.importorskip("pandas")
+    expected = fitted(train, y).decision_function(test)
+    groups = np.repeat(["a", "b"], 30)
+    forms = [(lambda views: [*views.values()], {}), (lambda views: np.hstack([*views.values()]), {"groups": groups})]
+    forms.append((lambda views: {name: sp.csr_array(X) for name, X in views.items()}, {}))
+    forms.append((lambda views: {name: pd.DataFrame(X).add_prefix(name) for name, X in views.items()}, {}))
+    for form, options in forms:
+        found = fitted(form(train), y, **options).decision_function(form(test))
+        np.testing.assert_allclose(found, expected, atol=0.02)  # the machine's tolerance
+
+
+def test_a_grid_search_finds_the_number_of_components(made):
+    (train, _), y, _ = made
+    model = MultiviewNMF(groups=np.repeat(["a", "b"], 30), loss="frobenius", max_iter=60, random_state=0)
+    search = GridSearchCV(ViewClassifier(model), {"model__n_components": [1, 3]}, cv=2)
+    assert search.fit(np.hstack([*train.values()]), y).best_score_ > 0.85
+
+
+def test_a_frozen_model_is_not_fitted_again(made):
+    (train, test), y, _ = made
+    model = MultiviewNMF(3, loss="frobenius", max_iter=60, random_state=0)
+    with pytest.raises(NotFittedError):
+        ViewClassifier(FrozenEstimator(model)).fit(train, y)
+    components = model.fit(test).components_.copy()
+    assert ViewClassifier(FrozenEstimator(model)).fit(train, y).model_ is model
+    np.testing.assert_array_equal(model.components_, components)
+
+
+@pytest.mark.parametrize("model", [LinearSVC(), "multiview", FrozenEstimator(LinearSVC())])
+def test_another_model_is_refused(made, model):
+    (train, _), y, _ = made
+    with pytest.raises(ParameterError, match="model must be a MultiviewNMF; got"):
+        ViewClassifier(model).fit(train, y)
