@@ -37,10 +37,8 @@ EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
-COMMAND_KEYS = (
-    *("command", "cmd", "commandline", "processcommandline", "comm"),
-    *("process", "exe", "program", "action", "event"),
-)
+HEADERS = ("command", "cmd", "commandline", "processcommandline", "cmdline")  # also of a single column
+COMMAND_KEYS = (*HEADERS, "comm", "process", "exe", "program", "action", "event")
 USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
 
@@ -52,7 +50,12 @@ _ZSH = re.compile(r": (\d{1,11}):\d+;")
 _FISH = re.compile(r"- cmd: ")
 _FISH_TIME = re.compile(r"  when: (\d{1,11})\s*$")
 _FISH_ESCAPE = re.compile(r"\\([\\n])")
-_NUMBERED = re.compile(r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+)?(?=\S)")
+# After the number come a date and a time in ISO 8601, or what is skipped: others in digits, or as date(1) writes them.
+_NUMBERED = re.compile(
+    r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+"
+    r"|[A-Z][a-z]{2} [\w ]*\d\d?:\d\d[:\d]*\s+(?:(?:[AP]M|[A-Z]{3,4}|\d{4})\s+)*"
+    r"|(?:[\[(]?\d+(?:[-/.:T+]\d+)+[\])]?\s+)+)?(?=\S)"
+)
 
 NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
@@ -203,9 +206,11 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
     texts = [line for line in held if line is not None and line.strip()]
+    if texts and (texts[0].strip() in ("[", "{") or texts[0].lstrip().startswith("[{")):
+        raise UnreadableError(f"{name}: JSON of many lines, or a list; write one object a line, for instance by: jq -c")
     format = _format_of(texts)
-    if format == "plain":
-        _check_plain(texts, name)
+    if format in ("plain", "numbered"):
+        _check_commands(texts, format, name)
     return format, chain(held, lines)
 
 
@@ -229,20 +234,22 @@ def _format_of(texts: list[str]) -> str:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
         return "plain"
-    return "csv" if len(columns) > 1 and _column(columns, COMMAND_KEYS) is not None else "plain"
+    keys = COMMAND_KEYS if len(columns) > 1 else HEADERS  # which are no commands
+    return "csv" if _column(columns, keys) is not None else "plain"
 
 
-def _check_plain(texts: list[str], name: str) -> None:
-    """Raise UnreadableError if the first lines of a log would be read as plain commands, but can hardly be commands."""
+def _check_commands(texts: list[str], format: str, name: str) -> None:
+    """Raise UnreadableError if what the first lines of a log would be read as can hardly be commands."""
     if len(texts) < EXAMINED_LINES:
         return
     cure = "if each line is a command nevertheless, say that the format is plain"
     mark = _delimiter(texts[0])
     alike = sum(line.count(mark) == texts[0].count(mark) for line in texts)
-    if texts[0].count(mark) and alike >= ALIKE * len(texts):
+    if format == "plain" and texts[0].count(mark) and alike >= ALIKE * len(texts):
         known = ", ".join(COMMAND_KEYS)
         raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
-    found = [program for line in texts for program in programs(line, False)[:1]]
+    lines = filter(None, map(_reader(format, name), texts))
+    found = [program for line in lines for program in programs(line.text, False)[:1]]
     if len(set(found)) == len(found) or len(set(found)) <= FEW_COMMANDS:
         what = "all different" if len(set(found)) == len(found) else f"only {' and '.join(sorted(set(found)))}"
         raise UnreadableError(

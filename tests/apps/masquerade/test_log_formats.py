@@ -1,6 +1,7 @@
 """Readers: what each format means, hostile input, and sessions."""
 
 import json
+import time
 import random
 import time
 import tracemalloc
@@ -80,6 +81,8 @@ NO_HISTORIES = {
     "entries": (["- entry: ls", "  at: 5"] * 40, "would be only - and at:"),
     "serial numbers": ([f"{i}:ls" for i in range(80)], "would be all different"),
     "stamped": ([f"2023-11-14T22:13:{i:02} ls" for i in range(60)], "would be all different"),
+    "numbered, with seconds": ([f"  {i}  {1_700_000_000 + i} ls" for i in range(60)], "would be all different"),
+    "numbered, with a mark": ([f"  {i}  12 - ls" for i in range(60)], "would be only 12"),
 }
 
 
@@ -92,6 +95,32 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
         list(read_events(path))
     assert len(list(read_events(path, format="plain"))) >= len(lines)
     assert list(read_events(["ls", "cd"] * 20))  # too few lines to judge
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [*("%d/%m/%y %T ", "%m/%d/%Y %H:%M  ", "%d.%m.%Y %H:%M ", "[%F %T] ", "(%T) ", "%FT%T%z "), *("%c ", "%b %d %T ")]
+    + ["%a %d %b %Y %I:%M:%S %p UTC "],
+)
+def test_dates_before_numbered_commands_are_no_commands(stamp):
+    times = [time.strftime(stamp, time.gmtime(1.7e9 + 3600 * i)) for i in range(100)]
+    lines = [f"{i:5}  {times[i]}{command}" for i, command in enumerate(["ls -l", "7z x a", "Rscript b.R", "cd"] * 25)]
+    assert [event.command for event in read_events(lines)] == ["ls", "7z", "Rscript", "cd"] * 25
+
+
+def test_json_of_many_lines_is_refused():
+    records = [{"user": "ada", "command": "ls"}] * 60
+    for indent in (None, 1):
+        for content in (records, records[0]) if indent else (records,):
+            with pytest.raises(UnreadableError, match="one object a line"):
+                list(read_events(json.dumps(content, indent=indent).split("\n")))
+    assert list(read_events(["[ -f x ]", "ls"]))
+
+
+@pytest.mark.parametrize("header", ["CommandLine", "cmd", '"Command"'])
+def test_a_table_may_have_one_column(header):
+    assert {event.command for event in read_events([header, *['"git commit -m ""a, b"""'] * 60])} == {"git"}
+    assert [event.command for event in read_events(["exe", "ls"])] == ["exe", "ls"]
 
 
 def test_the_file_names_the_user_unless_told(tmp_path):
