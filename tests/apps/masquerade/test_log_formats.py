@@ -96,11 +96,20 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
     assert list(read_events(["ls", "cd"] * 20))  # too few lines to judge
 
 
-@pytest.mark.parametrize(
-    "stamp",
-    ["%d/%m/%y %T ", "%m/%d/%Y %H:%M  ", "%d.%m.%Y %H:%M ", "[%F %T] ", "(%T) ", "%FT%T%z "]
-    + ["%c ", "%b %d %T ", "%a %d %b %Y %I:%M:%S %p UTC "],
-)
+STAMPS = [
+    "%d/%m/%y %T ",
+    "%m/%d/%Y %H:%M  ",
+    "%d.%m.%Y %H:%M ",
+    "[%F %T] ",
+    "(%T) ",
+    "%FT%T%z ",
+    "%c ",
+    "%b %d %T ",
+    "%a %d %b %Y %I:%M:%S %p UTC ",
+]
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
 def test_dates_before_numbered_commands_are_no_commands(stamp):
     times = [time.strftime(stamp, time.gmtime(1.7e9 + 3600 * i)) for i in range(100)]
     lines = [f"{i:5}  {times[i]}{command}" for i, command in enumerate(["ls -l", "7z x a", "Rscript b.R", "cd"] * 25)]
