@@ -6,6 +6,9 @@ vector for each pixel; two pixels whose vectors are far apart were seldom put in
 One picture in eight is drawn, so that the network finds nothing in flat areas. Pictures are turned, scaled, recoloured
 and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend on the network and the number of the step
 only, so a run that goes on from its checkpoint gives what an uninterrupted one does. It needs PyTorch.
+
+The networks of the package were trained in parts: 6000 steps (10,400 of the one that learnt from all photographs)
+without drawn pictures, then 700 with them, at a rate of about 1e-3.
 """
 
 from __future__ import annotations
