@@ -68,13 +68,14 @@ def load_face_set(name: str) -> Faces:
     return load_faces(data_file(f"{name}.npz"))
 
 
-def load_photographs(folder: str = "bsds") -> Iterator[Photograph]:
-    """Yield the pictures of a folder by number, with their segmentations, which lie beside them."""
+def load_photographs(folder: str | Path = "bsds") -> Iterator[Photograph]:
+    """Yield the pictures of a folder (or one of the research data) with segmentations beside them, by number."""
     from visionnmf.apps.evaluate.segment import read_truth, truth_files
 
-    found = data_file(folder).glob("*.jpg")
-    for path in sorted(found, key=lambda path: (len(path.stem), path.stem)):
-        yield Photograph(path.stem, read_image(path), read_truth(truth_files(path.parent, path.stem)))
+    found = folder if isinstance(folder, Path) and folder.is_dir() else data_file(str(folder))
+    for path in sorted(found.glob("*.jpg"), key=lambda path: (len(path.stem), path.stem)):
+        if known := truth_files(path.parent, path.stem):
+            yield Photograph(path.stem, read_image(path), read_truth(known))
 
 
 def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:

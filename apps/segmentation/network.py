@@ -1,7 +1,7 @@
 """The small network that says, for each pixel, how many people would draw a boundary there, and what it looks like.
 
-It is a residual network with features joined from the coarsest to the finest, which ``benchmarks/boundary_train.py``
-trained on photographs, clean and spoilt, and wrote to ``network.npz``. It is run by matrix products, so that nothing
+It is a residual network with features joined from the coarsest to the finest. ``benchmarks/segmentation_train.py``
+trained it on photographs, clean and spoilt, and wrote ``network.npz``. It is run by matrix products, so that nothing
 has to be imported. Their entries are whole numbers of 8 bits whose sums stay below 2^24, which float32 holds exactly,
 so that the order of the sums, and with it the number of threads, changes nothing.
 """

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from visionnmf.apps.segmentation import network
+from visionnmf.apps.segmentation import network, regions
+from visionnmf.datasets import make_mosaic
+from visionnmf.io import write_image
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,7 +38,7 @@ def test_convolutions_are_those_of_loops(rng: np.random.Generator, size: int, st
 def test_it_is_the_network_that_pytorch_trains(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from boundary_train import BoundaryNetwork, weights
+    from _boundary_network import BoundaryNetwork, weights
 
     torch.manual_seed(0)
     trained = BoundaryNetwork()
@@ -53,6 +55,35 @@ def test_it_is_the_network_that_pytorch_trains(rng: np.random.Generator, monkeyp
         expected = cv2.resize(theirs.numpy(), framed.shape[1::-1])[16:-16, 16:-16]
         # 8 bits in place of 24
         assert np.abs(ours - expected).mean() < 0.05 * expected.std()
+
+
+@pytest.mark.slow
+def test_one_command_learns_from_photographs_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    import _boundary_network
+    import segmentation_train
+
+    for k in range(8):
+        made = make_mosaic(324, 404 + k, random_state=k)
+        cv2.imwrite(str(tmp_path / f"{k}.jpg"), made.image)
+        write_image(tmp_path / f"{k}_1.png", made.labels.astype(np.uint8))
+    for name, value in (("FILE", tmp_path / "learnt.npz"), ("NETWORK", tmp_path / "network.npz"), ("TREES", 3)):
+        monkeypatch.setattr(segmentation_train, name, value)
+    monkeypatch.setattr(segmentation_train, "ROUNDS", 0)
+    monkeypatch.setattr(segmentation_train, "SCALES", np.array([0.2, 0.4]))
+    photographs = segmentation_train.load_photographs([tmp_path])
+    _boundary_network.train("all", photographs, [], tmp_path / "runs", 1)  # a run that was ended after a step
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / "runs"), "--photographs", str(tmp_path), "--steps", "2"])
+    segmentation_train.main()
+    model = regions.load_border_model(tmp_path / "learnt.npz")
+    assert model.scale in (0.2, 0.4) and len(model.trees.roots) == 3
+    weights = network.load_network(tmp_path / "network.npz")
+    assert network.find_boundaries(np.zeros((40, 50, 3), np.float32), weights)[0].shape == (40, 50)
+    # it went on as if it had not been ended
+    straight = network.load_network(_boundary_network.train("all", photographs, [], tmp_path / "straight", 2))
+    for name, values in weights.items():
+        np.testing.assert_array_equal(straight[name], values)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 50), (37, 61)])

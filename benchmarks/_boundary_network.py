@@ -1,21 +1,18 @@
-"""Train the small network that says where people draw boundaries, on the 300 training and validation photographs.
+"""The training of the small network that says where people draw boundaries, for ``segmentation_train.py``.
 
-Networks are trained by turns: "even" on every second photograph, "odd" on the others, and "all". The trees of
-``segmentation_train.py`` learn from what "even" and "odd" find in photographs that they never saw.
 The output is, at half the size, the share of people who drew a boundary within a pixel, and at a quarter of the size a
 vector for each pixel; two pixels whose vectors are far apart were seldom put into one segment.
 
 One picture in eight is drawn, so that the network finds nothing in flat areas. Pictures are turned, scaled, recoloured
-and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend
-on the seed, the network and the number of the step only, so a run that goes on from its checkpoints gives what an
-uninterrupted one does. Beside each checkpoint lie the weights, as ``network.npz`` has them. It needs PyTorch.
+and, half of them, spoilt as in ``segmentation.py corrupted``. Batches depend on the network and the number of the step
+only, so a run that goes on from its checkpoint gives what an uninterrupted one does. It needs PyTorch.
 
-    python benchmarks/boundary_train.py FOLDER --minutes 60    # goes on from the checkpoints in FOLDER
+The networks of the package were trained in parts: 6000 steps (10,400 of the one that learnt from all photographs)
+without drawn pictures, then 700 with them, at a rate of about 1e-3.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visionnmf.apps.reproduce.data import load_photographs
+from visionnmf.apps.reproduce.data import Photograph
 from visionnmf.apps.segmentation.network import LEVELS
 from visionnmf.apps.segmentation.pictures import NOISE_BLUR, remove_impulses
 
@@ -35,8 +32,9 @@ CHANNELS, BLOCKS, JOINED, VECTOR = (16, 32, 64, 112), (1, 2, 2, 3), 32, 8
 DILATIONS = (1, 2, 4)  # of the blocks at a sixteenth of the size
 SIDE, BATCH = 224, 6
 RATE, DECAY, WARM_UP, KEEP = 4e-3, 0.02, 500, 0.999
+LAST, LAST_RATE, LAST_KEEP = 0.1, 1e-3, 0.997  # of the last tenth of the steps
 PEOPLE, PAIRS = 5, 2048
-TURN = 400  # steps of one network before the next one's turn
+TURN = 200  # steps from one checkpoint to the next
 DRAWN = 0.125  # share of drawn pictures
 SPOILT = {"impulses": 4, "text": 6, "spots": 3, "jpeg": 14, "noise": 6, "blur": 5, "small": 6}
 
@@ -171,13 +169,11 @@ def boundary_share(segmentations: NDArray[Any]) -> NDArray[np.uint8]:
     return np.rint(total * (255 / len(segmentations))).astype(np.uint8)
 
 
-def load_examples() -> list[Example]:
-    """Return the training photographs, then the validation photographs."""
-    photographs = [p for folder in ("bsds_train", "bsds_val") for p in load_photographs(folder)]
-    return [
-        Example(np.dstack([p.image, boundary_share(np.array(p.segmentations))]), np.array(p.segmentations, np.uint8))
-        for p in photographs
-    ]
+def example(photograph: Photograph) -> Example:
+    people = np.array(photograph.segmentations)
+    return Example(
+        np.dstack([photograph.image, boundary_share(people)]), people.astype(np.min_scalar_type(people.max()))
+    )
 
 
 def drawn_picture(rng: np.random.Generator) -> Example:
@@ -373,9 +369,9 @@ class Run:
         self.step, self.seconds = 0, 0.0
         rng = np.random.default_rng(0)
         self.tests = []
-        for example in held_out[::4]:
-            top, left = (int(rng.integers(side - 288)) for side in example.picture.shape[:2])
-            part = example.picture[top : top + 288, left : left + 288]
+        for picture, _ in held_out:
+            top, left = (int(rng.integers(side - 288)) for side in picture.shape[:2])
+            part = picture[top : top + 288, left : left + 288]
             self.tests.append((part[..., :3], part[..., 3]))
         if self.path.exists():
             self.load(torch.load(self.path))
@@ -393,10 +389,10 @@ class Run:
         unfinished = self.path.with_suffix(".part")
         torch.save({**parts, "step": self.step, "seconds": self.seconds}, unfinished)
         unfinished.replace(self.path)
-        pictures = [example.picture[:320, :320, :3] for example in self.examples[:4]]
+        pictures = [picture[:320, :320, :3] for picture, _ in self.examples[:4]]
         np.savez_compressed(self.path.with_suffix(".npz"), **weights(self.mean, pictures))
 
-    def turn(self, n_steps: int, rate: float) -> None:
+    def turn(self, n_steps: int, rate: float, keep: float) -> None:
         """Take some steps, and log their number, processor seconds, losses (boundary, coarse, pairs) and the test."""
         begin, total = time.process_time(), np.zeros(3)
         self.network.train()
@@ -413,7 +409,7 @@ class Run:
             self.optimiser.step()
             self.step += 1
             total += [float(part.detach()) for part in parts]
-            self.update_mean()
+            self.update_mean(keep)
         self.seconds += time.process_time() - begin
         row = [self.step, round(self.seconds), *np.round(total / n_steps, 4), *np.round(self.test(), 4)]
         with self.log.open("a") as file:
@@ -421,9 +417,9 @@ class Run:
         print(self.name, *row, flush=True)
 
     @torch.no_grad()
-    def update_mean(self) -> None:
+    def update_mean(self, keep: float) -> None:
         """Move the mean towards the network; early means forget faster."""
-        keep = min(KEEP, (1 + self.step) / (10 + self.step))
+        keep = min(keep, (1 + self.step) / (10 + self.step))
         for mean, value in zip(self.mean.state_dict().values(), self.network.state_dict().values(), strict=True):
             if mean.is_floating_point():
                 mean.lerp_(value, 1 - keep)
@@ -446,28 +442,15 @@ class Run:
         return [total / len(self.tests), float((2 * right / (above + right[-1])).max())]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=60, help="of the clock; default 60")
-    parser.add_argument("--rate", type=float, default=RATE, help="learning rate; a tenth for the last steps")
-    parser.add_argument("--networks", default="even,odd", help="among even, odd and all; default even,odd")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    cv2.setNumThreads(1)
-    options.folder.mkdir(parents=True, exist_ok=True)
-    examples = load_examples()
-    folds = {"even": examples[::2], "odd": examples[1::2], "all": examples}
-    held_out = {"even": examples[1::2], "odd": examples[::2], "all": []}
-    runs = [Run(name, folds[name], held_out[name], options.folder) for name in options.networks.split(",")]
-    for run in runs:
+def train(name: str, photographs: list[Photograph], held_out: list[Photograph], folder: Path, n_steps: int) -> Path:
+    """Train a network up to a number of steps, from its checkpoint in `folder` if there is one; return its weights."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so that the sums do not depend on the machine
+    folder.mkdir(parents=True, exist_ok=True)
+    run = Run(name, [example(p) for p in photographs], [example(p) for p in held_out[::4]], folder)
+    while run.step < n_steps:
+        last = run.step >= round((1 - LAST) * n_steps)
+        run.turn(min(TURN, n_steps - run.step), *((LAST_RATE, LAST_KEEP) if last else (RATE, KEEP)))
         run.save()
-    begin = time.monotonic()
-    while time.monotonic() - begin < 60 * options.minutes:
-        run = min(runs, key=lambda each: each.step)
-        run.turn(TURN, options.rate)
-        run.save()
-
-
-if __name__ == "__main__":
-    main()
+    torch.set_num_threads(threads)
+    return run.path.with_suffix(".npz")
