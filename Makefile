@@ -65,6 +65,8 @@ format:  ## ruff, changing files
 types: links  ## mypy, and strictly a user's code with every public name
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy --strict --follow-imports=silent tests/typing_public.py
+	mkdir -p build && $(PYTHON) tests/public_names.py > build/public_names.py
+	$(PYTHON) -m mypy --strict --follow-imports=silent build/public_names.py
 
 links:  ## visionnmf/apps and visionnmf/datasets, for type checkers and editors; git ignores them
 	ln -sfn ../apps visionnmf/apps

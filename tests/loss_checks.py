@@ -143,8 +143,8 @@ def check_proximal(record):
         return
     rng = np.random.default_rng(1)
     X, P, weights = problem_data()
-    weights[1, 2] = 0
-    decay, bounds = 0.8, np.array([0.02, 0.3, 1.0, 5.0])
+    weights[1, 2] = X[2, 3] = 0
+    decay, bounds, some = 0.8, np.array([0.02, 0.3, 1.0, 5.0]), slice(1, 3)
     for parameter in instances(record):
         U = rng.normal(0, 0.2, X.shape) * (weights > 0)
         for entries in (weights, None):
@@ -165,6 +165,13 @@ def check_proximal(record):
             np.testing.assert_allclose(residuals, np.abs(new - decay * U).sum(axis=1))
             expected = values(record, X, P, parameter, entries)
             np.testing.assert_allclose(losses, expected if record.proximal.valued else 0, rtol=1e-6)
+            single = [None if F is None else F.astype(np.float32) for F in (X, P[some], U, entries, bounds)]
+            X32, V32, new32, entries32, bounds32 = single  # in single precision, some rows only
+            arguments = (entries32, parameter, bounds32, np.float32(decay), 1, 3, np.zeros(M), np.zeros(M))
+            record.proximal.rows(X32, V32, new32, *arguments)
+            np.testing.assert_allclose(new32[some], new[some], atol=1e-5)
+            np.testing.assert_allclose(V32, V[some], atol=1e-5)
+            assert (new32[[0, 3]] == U[[0, 3]].astype(np.float32)).all()
         if record.beta is None:
             ones = np.full((1, N), 0.3)
             slope = np.abs(record.derivative(ones, 2 * ones, 1.0, parameter, 0.0)[0])

@@ -1,6 +1,5 @@
 """Docstrings, examples and the README say what there is."""
 
-import ast
 import doctest
 import importlib
 import inspect
@@ -12,12 +11,11 @@ import pytest
 from helpers import all_commands
 from numpydoc.validate import validate
 from PIL import Image
+from public_names import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = {"segment": "segmentation.md", "doctor": "commands.md"}
 
-(_PUBLIC,) = re.findall(r"^PUBLIC = (\{.*?^\})", (ROOT / "docs" / "conf.py").read_text(), re.MULTILINE | re.DOTALL)
-PUBLIC_MODULES = list(ast.literal_eval(_PUBLIC))  # those with a page in the reference
 
 # What they return is known from scikit-learn, the same for all reports, or said in their only line.
 FAMILIAR = {
@@ -45,7 +43,7 @@ IGNORED = {
 
 
 def public_objects():
-    for name in PUBLIC_MODULES:
+    for name in MODULES:
         module = importlib.import_module(name)
         for attribute in getattr(module, "__all__", []):
             value = getattr(module, attribute)
@@ -64,14 +62,8 @@ def test_docstring(name):
     assert not errors
 
 
-def test_the_file_for_type_checkers_uses_every_public_name():
-    text = (ROOT / "tests" / "typing_public.py").read_text()
-    public = {f"    {name}.{each}," for name in PUBLIC_MODULES for each in importlib.import_module(name).__all__}
-    assert public - set(text.splitlines()) == set()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLIC_MODULES)
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_of_modules_run(name):
     """Those of callables: `test_examples.py`."""
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -1,8 +1,8 @@
 """The docstring of every public callable has an example, and the examples run.
 
-Public are the functions and classes of the `__all__` of :data:`test_docs.PUBLIC_MODULES`, without the engine's; results
-that functions return, named tuples, dataclasses and errors, need none. Each runs in a folder of its own with the files
-of :mod:`example_files`.
+Public are the functions and classes of the `__all__` of the modules of :mod:`public_names`, without the engine's;
+results that functions return, named tuples, dataclasses and errors, need none. Each runs in a folder of its own with
+the files of :mod:`example_files`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import shutil
 
 import pytest
 from example_files import make_files
-from test_docs import PUBLIC_MODULES
+from public_names import MODULES
 
 # Why there is none.
 WITHOUT = {"reproduce": "it needs data sets or minutes"}
@@ -22,7 +22,7 @@ WITHOUT = {"reproduce": "it needs data sets or minutes"}
 def public():
     """Public callables by the module that defines them."""
     found = {}
-    for name in PUBLIC_MODULES:
+    for name in MODULES:
         if name.startswith("visionnmf.engine"):
             continue
         module = importlib.import_module(name)

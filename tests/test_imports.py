@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 HEAVY = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL", "tifffile", "rich", "matplotlib"}
-HEAVY |= {"dask", "distributed", "torch", "jinja2", "napari", "magicgui", "qtpy"}
+HEAVY |= {"dask", "distributed", "torch", "array_api_compat", "jinja2", "napari", "magicgui", "qtpy"}
 
 
 def run(code: str) -> str:
@@ -33,14 +33,8 @@ def test_importing_loads_no_heavy_library(module):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "--help",
-        "--version",
-        "segment --help",
-        "background --help",
-        "masquerade --help",
-        "faces train --help",
-        "features --help",
-        "view --help",
+        *("--help", "--version", "segment --help", "background --help", "masquerade --help", "faces train --help"),
+        *("features --help", "view --help"),
     ],
 )
 def test_help_loads_no_heavy_library(arguments):
@@ -121,7 +115,7 @@ def test_a_public_name_is_loaded_when_it_is_used():
 
 def test_a_fit_in_memory_loads_no_library_for_clusters():
     code = "import numpy, visionnmf; visionnmf.NMF(2, max_iter=2, tol=0).fit(numpy.ones((4, 3)))"
-    assert loaded_by(code) & {"dask", "distributed", "torch"} == set()
+    assert loaded_by(code) & {"dask", "distributed", "torch", "array_api_compat"} == set()
 
 
 def test_files_are_found_and_written_without_a_library_for_pictures():

@@ -6,10 +6,10 @@ import inspect
 
 import numpy as np
 import pytest
+from public_names import MODULES
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from test_docs import PUBLIC_MODULES
 
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.faces import FaceRecognizer
@@ -142,7 +142,7 @@ def test_one_channel_is_grey_and_a_frame_may_come_alone(clip):
 
 def results():
     """Public results that hold arrays."""
-    for name in PUBLIC_MODULES:
+    for name in MODULES:
         if ".engine" in name:
             continue
         module = importlib.import_module(name)

@@ -110,10 +110,7 @@ def test_a_loss_of_one_record_is_fitted(dtype, pseudo_huber, rng):
 def test_solvers_that_do_not_know_the_loss_refuse_it(pseudo_huber, rng):
     X = rng.random((6, 5))
     assert [name for name, solver in SOLVERS.items() if "pseudo-huber" in solver.losses] == ["admm"]
-    with pytest.raises(
-        ParameterError,
-        match=r"solver must be .*, as .'admm'. can; got 'rri', which does not minimise loss='pseudo-huber'",
-    ):
+    with pytest.raises(ParameterError, match=r"solver must be .*, as .'admm'. can; got 'rri', which does not minimise"):
         NMF(2, loss="pseudo-huber", solver="rri").fit(X)
     with pytest.raises(ParameterError, match=r"nuclear must be 0 for losses other than .'manhattan', 'elastic-net'."):
         NMF(2, loss="pseudo-huber", nuclear=1.0).fit(X)

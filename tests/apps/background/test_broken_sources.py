@@ -12,18 +12,16 @@ import numpy as np
 import pytest
 from background_settings import follow
 from clips import encode
+from helpers import write_video
 from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
-from visionnmf.io import VideoWriter
 
 
 @pytest.fixture
 def cut(tmp_path, rng):
     path = tmp_path / "cut.mkv"
-    with VideoWriter(path, width=64, height=48, frame_rate=10, codec="ffv1") as writer:
-        for _ in range(40):
-            writer.write(rng.integers(0, 256, (48, 64, 3), dtype=np.uint8))
+    write_video(path, rng.integers(0, 256, (40, 48, 64, 3), dtype=np.uint8))
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
     return path

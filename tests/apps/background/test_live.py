@@ -14,13 +14,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from background_settings import follow
+from helpers import write_video
 from typer.testing import CliRunner
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
-from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
+from visionnmf.io import VideoReader, read_image, write_image
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +36,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def clip(made, tmp_path_factory):
-    path = tmp_path_factory.mktemp("live") / "yard.mkv"
-    with VideoWriter(path, width=64, height=48, frame_rate=RATE, codec="ffv1") as writer:
-        for frame in made.frames:
-            writer.write(frame)
-    return path
+    return write_video(tmp_path_factory.mktemp("live") / "yard.mkv", made.frames, RATE)
 
 
 def masks_in(folder):

@@ -155,20 +155,6 @@ def test_files_that_are_none(street, tmp_path):
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"forgetting": 0}, "forgetting must be"),
-        ({"warm_up": -1}, "warm_up must be"),
-        ({"frame_rate": 0}, "frame_rate must be"),
-        ({"threshold": np.nan}, "threshold must be"),
-    ],
-)
-def test_parameters_that_are_refused(options, message, street):
-    with pytest.raises(ParameterError, match=message):
-        OnlineBackgroundModel(**options).partial_fit(street.frames[0])
-
-
 def test_frames_that_are_refused(street):
     model = OnlineBackgroundModel(frame_rate=10)
     model.partial_fit(street.frames[0], 3.0)

@@ -11,6 +11,7 @@ import av
 import numpy as np
 import pytest
 from background_settings import separate
+from helpers import write_video
 from pycocotools.coco import COCO
 from typer.testing import CliRunner
 
@@ -28,11 +29,7 @@ N = 24
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    path = tmp_path_factory.mktemp("results") / "yard.mkv"
-    with VideoWriter(path, width=160, height=120, frame_rate=10, codec="ffv1") as writer:
-        for frame in make_surveillance(N, random_state=2).frames:
-            writer.write(frame)
-    return path
+    return write_video(tmp_path_factory.mktemp("results") / "yard.mkv", make_surveillance(N, random_state=2).frames)
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +105,7 @@ def test_boxes_as_coco_has_them(clip, lossless, tmp_path):
 
 
 def test_a_clip_without_foreground_is_coco_too(tmp_path):
-    path = tmp_path / "grey.mkv"
-    with VideoWriter(path, width=32, height=32, frame_rate=5, codec="ffv1") as writer:
-        for _ in range(4):
-            writer.write(np.full((32, 32, 3), 90, np.uint8))
+    path = write_video(tmp_path / "grey.mkv", np.full((4, 32, 32, 3), 90, np.uint8), 5)
     separate(path, out=tmp_path, coco=True, videos=False)
     found = json.loads((tmp_path / "grey_coco.json").read_text())
     assert found["annotations"] == [] and len(found["images"]) == 4

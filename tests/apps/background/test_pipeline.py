@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from background_settings import separate
 from clips import encode
-from helpers import run_command as run
+from helpers import run_command as run, write_video
 
 from visionnmf.apps.background import BackgroundModel, results as _results
 from visionnmf.apps.background.results import CAPTION_HEIGHT
@@ -23,12 +23,8 @@ NAMES = {"clip_background.png", "clip_background.mp4", "clip_foreground.mkv", "c
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
-    path = tmp_path_factory.mktemp("clip") / "clip.mp4"
-    made = make_surveillance(N_FRAMES, HEIGHT, WIDTH, random_state=0)
-    with VideoWriter(path, width=WIDTH, height=HEIGHT, frame_rate=10, codec="h264") as writer:
-        for frame in made.frames:
-            writer.write(frame)
-    return path
+    frames = make_surveillance(N_FRAMES, HEIGHT, WIDTH, random_state=0).frames
+    return write_video(tmp_path_factory.mktemp("clip") / "clip.mp4", frames, codec="h264")
 
 
 def read(path):
@@ -111,8 +107,9 @@ def test_the_sample_is_scored_against_its_truth(tmp_path):
 def test_options_reach_the_reader(clip, tmp_path):
     report = separate(clip, out=tmp_path, every=3, max_frames=7, scale=0.75, n_components=1)
     masks, reader = read(tmp_path / "clip_foreground.mkv")
-    assert masks.shape[:3] == (7, 36, 48)
+    assert masks.shape[:3] == (7, 36, 48) and not report.variable_frame_rate
     assert float(reader.frame_rate) == pytest.approx(10 / 3, rel=1e-3)
+    assert VideoReader(tmp_path / "clip_background.mp4").frame_rate == Fraction(10, 3)
     assert (report.n_components, report.frames, report.learnt_frames) == (1, 7, 7)
 
 
@@ -145,10 +142,7 @@ def test_a_result_that_rests_on_little_is_noted(options, notes, clip, tmp_path):
 
 @pytest.mark.parametrize(("height", "width"), [(33, 47), (1, 1), (2, 3)])
 def test_odd_sizes_stay(height, width, tmp_path, rng):
-    path = tmp_path / "odd.mkv"
-    with VideoWriter(path, width=width, height=height, frame_rate=5, codec="ffv1") as writer:
-        for _ in range(3):
-            writer.write(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+    path = write_video(tmp_path / "odd.mkv", rng.integers(0, 256, (3, height, width, 3), dtype=np.uint8), 5)
     separate(path, out=tmp_path / "out")
     for name in ("odd_background.mp4", "odd_foreground.mkv"):
         assert read(tmp_path / "out" / name)[0].shape == (3, height, width, 3)
@@ -260,20 +254,9 @@ def test_frames_keep_their_times(tmp_path, rng):
         assert made.problem is None
 
 
-def test_even_frames_stay_even(clip, tmp_path):
-    report = separate(clip, out=tmp_path, every=3)
-    assert not report.variable_frame_rate and len(report.notes) == 1  # of few frames
-    assert VideoReader(tmp_path / "clip_background.mp4").frame_rate == Fraction(10, 3)
-
-
 def test_the_report_says_how_many_lights_are_needed(tmp_path):
-    path = tmp_path / "even.mkv"
     frames = make_surveillance(40, 48, 64, illumination=0.0, random_state=0).frames
-    with VideoWriter(path, width=64, height=48, frame_rate=10, codec="ffv1") as writer:
-        for frame in frames:
-            writer.write(frame)
-    report = separate(path, out=tmp_path, videos=False)
-    assert (report.n_components, report.most_components) == (1, 2)
+    report = separate(write_video(tmp_path / "even.mkv", frames), out=tmp_path, videos=False)
     assert "illumination: changes everywhere alike, if at all (1 of at most 2 components)" in str(report)
     assert (report.n_components, report.most_components) == (1, 2)
 

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import json_lines, run_command as run
+from helpers import json_lines, run_command as run, write_video
 from PIL import Image
 
 from visionnmf.apps.cli import COMMANDS
 from visionnmf.apps.cli.run import error_line
 from visionnmf.apps.cli.versions import TRIED, Tried, versions
 from visionnmf.datasets import make_mosaic, make_surveillance
-from visionnmf.io import VideoReader, VideoWriter
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -34,12 +33,7 @@ def picture(tmp_path):
 
 @pytest.fixture
 def clip(tmp_path):
-    path = tmp_path / "clip.mp4"
-    frames = make_surveillance(20, 48, 64, random_state=0).frames
-    with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:
-        for frame in frames:
-            writer.write(frame)
-    return path
+    return write_video(tmp_path / "clip.mp4", make_surveillance(20, 48, 64, random_state=0).frames, 25, "h264")
 
 
 PICTURES = ["photo_boundaries.png", "photo_labels.png", "photo_overlay.png", "photo_segments.png"]
@@ -57,34 +51,11 @@ def test_segment_json_is_a_line_for_each_picture(picture, tmp_path):
     assert {"scale", "n_regions", "seconds"} <= set(report)
 
 
-def test_background_writes_four_files(clip, tmp_path):
-    out = tmp_path / "out"
-    result = run("background", clip, "--out", out)
-    assert result.exit_code == 0 and "temporal median" in result.stdout
-    assert files(out) == ["clip_background.mp4", "clip_background.png", "clip_foreground.mkv", "clip_preview.mp4"]
-    assert len(list(VideoReader(out / "clip_foreground.mkv"))) == 20
-    preview = next(iter(VideoReader(out / "clip_preview.mp4")))
-    assert preview.shape == (48 + 20, 192, 3)  # words above
-
-
 def test_background_options_and_json(clip, tmp_path):
     options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
     result = run("background", clip, *options, "--out", tmp_path / "out")
     report = json.loads(result.stdout)
     assert (report["width"], report["height"], report["frames"]) == (32, 24, 6)
-
-
-@pytest.mark.parametrize("command", ["segment", "background"])
-def test_existing_results_are_kept_without_force(command, picture, clip, tmp_path):
-    source = picture if command == "segment" else clip
-    out = tmp_path / "out"
-    assert run(command, source, "--out", out).exit_code == 0
-    before = {path: path.read_bytes() for path in out.iterdir()}
-    again = run(command, source, "--out", out)
-    assert again.exit_code == 0 and again.stderr.count("\n") == 1
-    assert "skipped; " in again.stderr and again.stderr.endswith("; give --force to replace it\n")
-    assert {path: path.read_bytes() for path in out.iterdir()} == before
-    assert run(command, source, "--out", out, "--force").exit_code == 0
 
 
 def bad(tmp_path, kind):
@@ -119,12 +90,7 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
     assert result.exit_code == 1
     assert files(tmp_path / "out") == PICTURES
     assert result.stderr.splitlines()[-1] == "visionnmf: 2 of 3 images failed"
-
-
-def test_json_names_what_failed(picture, tmp_path):
-    empty = bad(tmp_path, "empty.png")
-    result = run("segment", empty, picture, "--out", tmp_path / "out", "--json")
-    failed, done = json_lines(result)
+    failed, done = json_lines(run("segment", empty, picture, "--out", tmp_path / "out", "--json", "--force"))
     assert failed["state"] == "failed" and "empty.png" in failed["error"] and done["state"] == "done"
 
 
@@ -148,9 +114,7 @@ def test_usage_lines_name_what_a_user_types():
     assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
     assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
     assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
-    assert run("masquerade", "score", "--help").stdout.startswith(
-        "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n"
-    )
+    assert "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n" in run("masquerade", "score", "--help").stdout
 
 
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
@@ -198,13 +162,9 @@ def test_help_is_a_command():
     assert run("help", "paint").exit_code == 2
 
 
-def test_python_runs_the_package():
+def test_python_runs_the_package_which_tells_its_version():
     command = [sys.executable, "-m", "visionnmf", "--version"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("visionnmf ")
-
-
-def test_version():
-    line = run("--version").stdout
+    line = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert line.startswith("visionnmf ") and line.count("\n") == 1
     assert all(f"{name} {version(name)}" in line for name in ("numpy", "scipy", "scikit-learn", "numba", "av"))
 
@@ -237,11 +197,6 @@ def test_an_out_that_is_no_folder_is_refused_before_the_work(picture, clip):
         assert f"--out {picture}: is a file, not a folder" in result.stderr
 
 
-def test_names_cannot_steer_the_terminal(tmp_path):
-    result = run("segment", tmp_path / "a\x1b[31m\nb.png", "--out", tmp_path)
-    assert "\x1b" not in result.stderr and result.stderr.count("\n") == 1
-
-
 def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path):
     model = tmp_path / "m.npz"
     run("masquerade", "train", histories["ann"], "--model", model)
@@ -251,11 +206,8 @@ def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path)
 
 
 def test_a_doubtful_result_is_said(tmp_path):
-    path = tmp_path / "noise.mkv"
-    rng = np.random.default_rng(0)
-    with VideoWriter(path, width=96, height=72, frame_rate=25, codec="ffv1") as writer:
-        for _ in range(20):
-            writer.write(np.kron(rng.integers(0, 256, (9, 12, 3), np.uint8), np.ones((8, 8, 1), np.uint8)))
+    noise = np.random.default_rng(0).integers(0, 256, (20, 9, 12, 3), np.uint8)
+    path = write_video(tmp_path / "noise.mkv", np.kron(noise, np.ones((1, 8, 8, 1), np.uint8)), 25)
     result = run("background", path, "--out", tmp_path / "out")
     assert result.exit_code == 0 and "does the camera move?" in result.stdout
 
@@ -269,20 +221,6 @@ def histories(tmp_path):
     return {name: tmp_path / f"{name}.log" for name in habits}
 
 
-def test_masquerade_train_and_score(histories, tmp_path):
-    model = tmp_path / "users.npz"
-    trained = run("masquerade", "train", histories["ann"], histories["bob"], "--model", model)
-    assert trained.exit_code == 0 and model.is_file()
-    assert [line.split(":")[0] for line in trained.stdout.splitlines()] == ["ann", "bob", f"  wrote {model}"]
-    own = run("masquerade", "score", model, histories["ann"], "--json")
-    verdicts = [json.loads(line)["verdict"] for line in own.stdout.splitlines()]
-    assert own.exit_code == 0 and len(verdicts) == 30 and verdicts.count("alarm") <= 3
-    other = run("masquerade", "score", model, histories["eve"], "--user", "ann", "--no-update")
-    assert other.stdout.count(": alarm, ") == 30 and "never seen before" in other.stdout
-    refused = run("masquerade", "train", histories["ann"], "--model", model)
-    assert refused.exit_code == 2 and "--force" in refused.stderr
-
-
 def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
     model = tmp_path / "m.npz"
     run("masquerade", "train", histories["ann"], "--model", model)
@@ -293,33 +231,10 @@ def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
     assert model.read_bytes() != before
 
 
-def test_masquerade_errors_are_one_line(histories, tmp_path):
-    broken = tmp_path / "broken.npz"
-    broken.write_bytes(b"PK not really")
-    for arguments in (
-        ("score", broken, histories["ann"]),
-        ("score", tmp_path / "none.npz", histories["ann"]),
-        ("train", tmp_path / "none.log", "--model", tmp_path / "m.npz"),
-    ):
-        result = run("masquerade", *arguments)
-        assert result.exit_code == 2 and result.stderr.count("\n") == 1, result.stderr
-        assert result.stderr.startswith("visionnmf: ")
-    note = tmp_path / "note.txt"
-    note.write_text("buy milk\n")
-    assert run("masquerade", "score", note, histories["ann"]).stderr == (
-        f"visionnmf: {note}: not a masquerade model, because it is not an .npz file; "
-        "make one with 'visionnmf masquerade train'\n"
-    )
-
-
 @pytest.fixture(scope="module")
 def long_clip(tmp_path_factory):
-    source = tmp_path_factory.mktemp("long") / "long.mp4"
-    rng = np.random.default_rng(0)
-    with VideoWriter(source, width=240, height=180, frame_rate=25, codec="h264") as writer:
-        for _ in range(200):  # noise is slow to encode
-            writer.write(rng.integers(0, 255, (180, 240, 3), dtype=np.uint8))
-    return source
+    noise = np.random.default_rng(0).integers(0, 255, (200, 180, 240, 3), dtype=np.uint8)  # slow to encode
+    return write_video(tmp_path_factory.mktemp("long") / "long.mp4", noise, 25, "h264")
 
 
 @pytest.mark.long

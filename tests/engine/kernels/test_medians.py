@@ -10,11 +10,12 @@ import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from loss_checks import check_proximal
 
 from visionnmf._jit import kernel
 from visionnmf.engine.blocks import map_blocks
 from visionnmf.engine.kernels import hals, manhattan as _kernels
-from visionnmf.engine.losses import LOSSES, Loss, loss_value
+from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import rri
 
@@ -254,91 +255,9 @@ def test_hals_columns(dtype, columns, r, rng):
         assert (shifted == got).all()
 
 
-def prox(name, a, m, bound, parameter, x):
-    """``argmin_s m loss(s) + (s - a)^2 / (2 bound)`` of one entry, by golden sections."""
-    if m == 0:
-        return a
-
-    def value(s):
-        if name == "kullback-leibler":
-            q = x - s
-            loss = np.inf if q < 0 else q - x + (x * np.log(x / max(q, 1e-300)) if x > 0 else 0.0)
-        else:
-            loss = {
-                "manhattan": abs(s),
-                "elastic-net": abs(s) + parameter / 2 * s * s,
-                "huber": s * s / 2 if abs(s) <= parameter else parameter * (abs(s) - parameter / 2),
-            }[name]
-        return m * loss + (s - a) ** 2 / (2 * bound)
-
-    low, high = -20.0, x if name == "kullback-leibler" else 20.0
-    for _ in range(150):
-        left, right = low + 0.382 * (high - low), high - 0.382 * (high - low)
-        if value(left) < value(right):
-            high = right
-        else:
-            low = left
-    return (low + high) / 2
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", ["manhattan", "elastic-net", "huber", "kullback-leibler"])
-def test_admm_pass_is_the_prox_of_the_loss(name, weighted, dtype, rng):
-    X, P, U = (rng.random((4, 6)).astype(dtype) for _ in range(3))
-    U -= dtype(0.5)
-    X[1, 2] = 0
-    M = rng.integers(0, 3, (4, 6)).astype(dtype) if weighted else None
-    if weighted:
-        X[M == 0], U[M == 0] = 0, 0
-    bounds, decay, parameter = np.array([9, 0.3, 0.2, 9], dtype), 0.9, 0.4
-    losses, residuals = np.zeros(4), np.zeros(4)
-    V, dual = P[1:3].copy(), U.copy()
-    LOSSES[name].proximal.rows(X, V, dual, M, parameter, bounds, dtype(decay), 1, 3, losses, residuals)
-    weights = np.ones_like(X) if M is None else M
-    for j in (1, 2):
-        for i in range(6):
-            old, x, p = float(U[j, i]) * decay, float(X[j, i]), float(P[j, i])
-            a = x - p + old
-            s = prox(name, a, float(weights[j, i]), float(bounds[j]), parameter, x)
-            assert dual[j, i] == pytest.approx(a - s, abs=2e-6)
-            assert V[j - 1, i] == pytest.approx(x - s + (a - s), abs=4e-6)
-        np.testing.assert_allclose(residuals[j], np.abs(dual[j] - U[j] * decay).sum(), rtol=1e-4)
-    if name != "kullback-leibler":
-        want = loss_value(X, np.eye(4, dtype=dtype), P, Loss(name, parameter), weights=M)
-        rows = [
-            Problem(X[j : j + 1], Loss(name, parameter), weights=None if M is None else M[j : j + 1]) for j in (1, 2)
-        ]
-        each = [row.loss_value(np.ones((1, 1), dtype), P[j : j + 1]) for row, j in zip(rows, (1, 2), strict=True)]
-        np.testing.assert_allclose(losses[1:3], each, rtol=1e-4)
-        assert sum(each) < want
-    assert (dual[[0, 3]] == U[[0, 3]]).all() and losses[0] == 0
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("weights", [None, "sample", "entry"])
-@pytest.mark.parametrize("bound", [0.1, 50.0])
-def test_admm_pass_shrinks_rows_for_l21(weights, bound, dtype, rng):
-    X, P, U = (rng.random((2, 6)).astype(dtype) for _ in range(3))
-    M = None if weights is None else np.full((2, 6), 2, dtype)
-    if weights == "entry":
-        M[:] = rng.integers(0, 3, (2, 6))
-        U[M == 0] = 0
-    losses, residuals, dual, V = np.zeros(2), np.zeros(2), U.copy(), P.copy()
-    bounds = np.full(2, bound, dtype)
-    LOSSES["l21"].proximal.rows(X, V, dual, M, 0.0, bounds, dtype(1), 0, 2, losses, residuals)
-    m = np.ones((2, 6)) if M is None else M.astype(float)
-    a = X.astype(float) - P + U
-    S = a - dual
-    np.testing.assert_allclose(losses, np.sqrt((m * (X - P) ** 2).sum(axis=1)), rtol=1e-5)
-    for j in range(2):
-        norm = np.sqrt((m[j] * S[j] ** 2).sum())
-        if norm > 1e-6:  # stationary: the gradient of a convex function
-            np.testing.assert_allclose(m[j] * S[j] / norm + (S[j] - a[j]) / bound, 0, atol=1e-4)
-        else:  # the subgradient is in the unit ball of the dual norm
-            seen = m[j] > 0
-            assert ((a[j] / bound)[seen] ** 2 / m[j][seen]).sum() <= 1 + 1e-4
-            assert bound == 50.0
+@pytest.mark.parametrize("name", [name for name, record in LOSSES.items() if record.proximal])
+def test_admm_pass_is_the_prox_of_the_loss(name):
+    check_proximal(LOSSES[name])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

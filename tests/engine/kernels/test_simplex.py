@@ -1,30 +1,10 @@
 """The kernel of codes on the simplex, against scipy on single rows; also run without the compiler."""
 
-import numba
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from visionnmf.engine.divergence import floor_of
-from visionnmf.engine.kernels.penalties import project, simplex_codes
-
-
-@numba.njit
-def projected(f):
-    """Call a part of kernels, which only kernels can, and return its argument."""
-    project(f)
-    return f
-
-
-def test_projection(rng):
-    for _ in range(20):
-        v = 3 * rng.standard_normal(5)
-        f = projected(v.copy())
-        found = minimize(
-            lambda x, v=v: ((x - v) ** 2).sum(), np.full(5, 0.2), method="SLSQP", bounds=[(0, 1)] * 5,
-            constraints={"type": "eq", "fun": lambda x: x.sum() - 1}, options={"ftol": 1e-12},
-        ).x  # fmt: skip
-        np.testing.assert_allclose(f, found, atol=1e-5)
+from visionnmf.engine.kernels.penalties import simplex_codes
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 2.0])

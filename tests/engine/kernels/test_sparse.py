@@ -191,29 +191,3 @@ def test_weighted_medians_with_penalties(rng):
             _, lowest, highest = naive.minimise_1d(A[k], z, np.ones(9), s=l1[k], b=l2[k] / 2)
             f[k] = np.clip(f[k], lowest, highest)
         np.testing.assert_allclose(Ft[:, j], f, atol=1e-9)
-
-
-@pytest.mark.parametrize("zero_weight", [0.2, 1.0])
-def test_manhattan_codes_come_near_the_linear_programme(zero_weight, rng):
-    X, _, points = make(rng, shape=(4, 12))
-    stored = X.copy()
-    stored.data[:] = 1
-    missing = points.sum(axis=0) - stored @ points
-    codes, ones = np.full((4, 3), np.nan), np.ones((4, 3))
-    terms = np.stack([0 * ones, np.inf * ones, zero_weight * missing, 0 * ones, ones], axis=1)
-    longest = int(np.diff(X.indptr).max())
-    work = (np.empty((4, longest)), np.empty((2, longest)), np.empty((4, 4)), np.empty((3, 3)))
-    _sparse_kernels.manhattan_codes_rows(
-        *arrays(X), codes, points, terms, 10, 0.01, 30 ** (-1 / 1000), 1000, 0, 4, *work
-    )
-    Ft = codes.T
-    assert (Ft[:, 1] == 0).all()  # an empty row
-    stored = np.zeros(X.shape)
-    for j in range(4):
-        stored[j, X.indices[X.indptr[j] : X.indptr[j + 1]]] = 1
-    weights = np.where(stored > 0, 1, zero_weight)
-    for j in range(4):
-        # weights go into the data and the components: w |x - p| = |w x - w p|
-        best = naive.least_absolute_deviations(weights[j] * X.toarray()[j], weights[j] * points.T)
-        value = np.sum(weights[j] * np.abs(X.toarray()[j] - Ft[:, j] @ points.T))
-        assert best - 1e-9 <= value <= best * 1.005 + 1e-9
