@@ -55,16 +55,15 @@ def run_jobs(
     force: bool = False,
     progress: Steps | None = None,
     also: Sequence[str] = (),
-    problems: list[str] | None = None,
-) -> Rows:
-    """Run the jobs that an interrupted run has not finished, and return the rows of all, in the order of `jobs`.
+) -> tuple[Rows, list[str]]:
+    """Run the jobs that an interrupted run has not finished; return the rows of all, and a sentence for each failure.
 
-    ``work(*arguments)`` returns rows, dicts with the keys `columns`. The folder `out` gets the table, ``results.csv``,
-    and the rows of each job, ``jobs/NAME.json``; `also` names further files that the caller will write there. Rows of
-    an earlier run are used if their `key` is the same. Without `force`, rows with another key, and a table or file of
-    `also` without rows, raise OutputExistsError, and damaged rows raise UnreadableError. `jobs` has the arguments of
-    each job by its name. With a list `problems`, a job that fails adds a sentence to it and has no rows, and the others
-    go on; without one, its error is raised.
+    Rows and sentences stand in the order of `jobs`, and a job that fails has no rows. ``work(*arguments)`` returns
+    rows, dicts with the keys `columns`. The folder `out` gets the table, ``results.csv``, and the rows of each job,
+    ``jobs/NAME.json``; `also` names further files that the caller will write there. Rows of an earlier run are used
+    if their `key` is the same. Without `force`, rows with another key, and a table or file of `also` without rows,
+    raise OutputExistsError, and damaged rows raise UnreadableError. `jobs` has the arguments of each job by its
+    name.
     """
     folder = None if out is None else Path(out) / "jobs"
     found = {} if folder is None else _all_kept(folder, jobs, key, columns, force, also)
@@ -83,16 +82,12 @@ def run_jobs(
             progress(len(found) + len(failed), len(jobs))
 
     left = {name: arguments for name, arguments in jobs.items() if name not in found}
-    if problems is None:
-        run_parallel(left, work, processes, keep)
-    else:
-        run_parallel(left, partial(_attempt, work), processes, keep, lost=str)
-        problems += [failed[name] for name in jobs if name in failed]
+    run_parallel(left, partial(_attempt, work), processes, keep, lost=str)
     rows = [row for name in jobs for row in found.get(name, ())]
     if out is not None:
         table = [columns, *([row[column] for column in columns] for row in rows)]
         write_csv(Path(out) / RESULTS, table, force=True)
-    return rows
+    return rows, [failed[name] for name in jobs if name in failed]
 
 
 def _attempt(work: Callable[..., Rows], *arguments: Any) -> Rows | str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,9 @@ from _machine import peak_memory_mb
 from _main import main
 
 from visionnmf.apps.evaluate.masquerade import roc_summary
+from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
 from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
-from visionnmf.apps.reproduce.masquerade import SEA_METHODS, TRAINING, load_sea, score_user, sea_scores
+from visionnmf.apps.reproduce.masquerade import TRAINING, load_sea, score_user, sea_scores
 from visionnmf.exceptions import ParameterError
 
 COMMANDS = 100  # of a session
@@ -52,7 +54,22 @@ HEADER = (
 )
 
 
-METHODS = dict(SEA_METHODS)
+BOTH = (False, True)  # without and with learning the sessions that are accepted
+METHODS = {
+    "Mex-Perera, literal": (partial(MexPereraNMF, unseen_distance=0.0), BOTH),
+    "Mex-Perera, unseen sessions at distance 1": (MexPereraNMF, BOTH),
+    "Wang NMF": (WangNMF, (False,)),
+    "ECM, nearest session": (EigenCooccurrence, (False,)),
+    "HMM, 5 states": (HiddenMarkov, (False,)),
+    "naive Bayes, one class": (NaiveBayes, BOTH),
+    "SessionScorer": (SessionScorer, BOTH),
+    **{
+        f"train --method {method} --loss {loss}": (partial(SessionScorer, method=method, loss=loss), BOTH)
+        for method in ("nmf", "mex-perera", "wang")
+        for loss in ("kullback-leibler", "manhattan")
+        if (method, loss) != ("wang", "manhattan")
+    },
+}
 
 
 def table() -> None:
@@ -149,7 +166,7 @@ QUICK = {
     "COMMANDS": 5,
     "DRAWS": 1,
     "LOG_LINES": 400,
-    "METHODS": {name: SEA_METHODS[name] for name in ("naive Bayes, one class",)},
+    "METHODS": {name: METHODS[name] for name in ("naive Bayes, one class",)},
 }
 
 

@@ -55,16 +55,6 @@ def verbosity() -> Verbosity:
     return _verbosity
 
 
-def is_quiet() -> bool:
-    """Return whether only failures are printed."""
-    return _verbosity.quiet
-
-
-def is_verbose() -> bool:
-    """Return whether each step is reported on standard error."""
-    return _verbosity.verbose
-
-
 def echo(text: str) -> None:
     """Print on standard output, and name it in the error if that fails, for example because its disk is full."""
     try:
@@ -89,7 +79,7 @@ def on_terminal() -> bool:
 @contextmanager
 def spinner(text: str) -> Iterator[None]:
     """Show that the command is working: on a terminal at once, elsewhere in a line every ten seconds."""
-    if is_quiet():
+    if _verbosity.quiet:
         yield
     elif on_terminal():
         from rich.console import Console
@@ -123,7 +113,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
     empty text shows no rate. With ``--verbose`` a last line says how long each stage took.
     """
     with _shown_progress(name, rate_of) as update:
-        if update is None or not is_verbose():
+        if update is None or not _verbosity.verbose:
             yield update
             return
         seconds: dict[str, float] = {}  # of each stage
@@ -148,7 +138,7 @@ def progress_bar(name: str, rate_of: str = "frames") -> Iterator[Progress | None
 @contextmanager
 def _shown_progress(name: str, rate_of: str) -> Iterator[Progress | None]:
     """Show progress without the times of stages; yield a function (stage, done, total), None if nothing is shown."""
-    if is_quiet():
+    if _verbosity.quiet:
         yield None
         return
     if not on_terminal():

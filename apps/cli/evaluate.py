@@ -23,7 +23,7 @@ from visionnmf.apps.masquerade.settings import SessionCutting
 from visionnmf.apps.settings import Option
 
 from .annotation import Labels as Words, Model
-from .console import is_quiet, say
+from .console import say, verbosity
 from .multiview import Key, Sources
 from .options import given, needs, one_of, with_records
 from .run import Run, check_exists, expanded, running
@@ -59,7 +59,7 @@ def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], 
     from visionnmf.apps.evaluate import evaluate
 
     made = study()
-    if len(made.jobs) > 2 and not is_quiet():
+    if len(made.jobs) > 2 and not verbosity().quiet:
         say(f"{counted(len(made.jobs), 'job')}; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
         report = evaluate(made, comparison, progress=progress)

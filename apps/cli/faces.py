@@ -21,7 +21,7 @@ from visionnmf.apps.faces.settings import (
 from visionnmf.apps.settings import Option
 from visionnmf.exceptions import ParameterError
 
-from .console import is_quiet, progress_bar, say, spinner
+from .console import progress_bar, say, spinner, verbosity
 from .options import Force, Out, Recursive, SkipExisting, excludes, given, needs, with_records
 from .run import Input, check_exists, placed, results_folder, running
 
@@ -130,7 +130,7 @@ def identify(
                     yield from some
 
             reports = run.show_all(run.each(looked_at(), identifier.identify, progress=None))
-        if len(inputs) > 1 and not run.as_json and not is_quiet():
+        if len(inputs) > 1 and not run.as_json and not verbosity().quiet:
             # the reason why a face has no name is None if it has one
             done = [report for report in reports if report.state == "done"]
             found = [identity for report in done for identity in (report.identity, *report.others)]

@@ -37,7 +37,7 @@ from visionnmf.exceptions import (
 )
 from visionnmf.io.inputs import takes_files
 
-from .console import echo, is_quiet, is_verbose, progress_bar, say, spinner, verbosity
+from .console import echo, progress_bar, say, spinner, verbosity
 from .options import GIVE_FORCE, flag_of, in_flags, in_options
 from .signals import number_come
 
@@ -100,11 +100,11 @@ class Run:
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
-        several = self.total > 1 and not is_verbose()
+        several = self.total > 1 and not verbosity().verbose
         if report.state == "done":
             for line in report.as_lines(files=not several):
                 self.remark(line)
-        elif report.state == "exists" and not several and not (self.skip_existing and is_quiet()):
+        elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
         if on_page:
@@ -141,12 +141,12 @@ class Run:
 
     def remark(self, text: str) -> None:
         """Print a line for a person."""
-        if not self.as_json and not is_quiet():
+        if not self.as_json and not verbosity().quiet:
             echo(printable(text))
 
     def detail(self, text: str) -> None:
         """Print a line on standard error that only matters to somebody who asked for more."""
-        if is_verbose():
+        if verbosity().verbose:
             say(text)
 
     def progress(self, source: str, rate_of: str = "frames") -> AbstractContextManager[Progress | None]:
@@ -247,10 +247,9 @@ class Run:
             self.broken += not source
             self.show(self._failure(error, source))
 
-    def fail(self, sentence: str, source: str = "") -> None:
+    def fail(self, sentence: str) -> None:
         """Report what could not be used, and why, in a sentence."""
-        inputs = [without_password(source)] if source else []
-        self.show(Report(state="failed", error=without_password(sentence), inputs=inputs))
+        self.show(Report(state="failed", error=without_password(sentence)))
 
     def _failure(self, error: Exception, source: str) -> Report:
         """Return the report of an input that failed, if one is named; --debug lets the exception through."""
@@ -275,7 +274,7 @@ class Run:
             say(f"interrupted during {self._current}; nothing was written for it")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
-        if self.existing and self.total > 1 and not (self.skip_existing and is_quiet()):
+        if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing else "; --force replaces these, --skip-existing leaves out this hint"
             say(f"{self.existing} of {self.total} {self.kind} skipped, because their results exist{hint}")
         seconds = time.perf_counter() - self._began

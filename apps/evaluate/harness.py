@@ -98,8 +98,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         if study.draw is None:
             raise ParameterError("plots must be False, because this evaluation draws nothing; got True")
     pictures = [study.picture] if comparison.plots else []
-    problems: list[str] = []
-    rows = run_jobs(
+    rows, problems = run_jobs(
         study.jobs,
         study.work,
         study.columns,
@@ -109,7 +108,6 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         force=comparison.force,
         progress=progress,
         also=pictures,
-        problems=problems,
     )
     if not rows:
         raise UnreadableError("; ".join([*study.skipped, *dict.fromkeys(problems)]))

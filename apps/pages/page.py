@@ -148,9 +148,9 @@ class Page:
         self.rows += [row] if row else []
 
     def _named(self, report: Report, sentence: str) -> str:
-        """Return a sentence with the name of its input."""
+        """Return a sentence with the name of its input, if there is one."""
         name = self.name(report)
-        return sentence if name in sentence else f"{name}: {sentence}"
+        return sentence if len(report.inputs) != 1 or name in sentence else f"{name}: {sentence}"
 
     def _section(self, report: Report) -> Section:
         """Return the section of an input."""

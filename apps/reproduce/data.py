@@ -78,14 +78,14 @@ def load_photographs(folder: str | Path = "bsds") -> Iterator[Photograph]:
             yield Photograph(path.stem, read_image(path), read_truth(known))
 
 
-def load_corel(part: str, most: int | None = None, seed: int = 0, *, pictures: bool = True) -> Corel:
-    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random by `seed`.
+def load_corel(part: str, most: int | None = None, *, pictures: bool = True) -> Corel:
+    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random.
 
     The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty.
     """
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)
-        rows = np.sort(np.random.default_rng(seed).permutation(len(ids))[:most])
+        rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:most])
         published = {name: _shares(_published(file, part, name)[rows]) for name in COREL_FEATURES}
         labels = file[f"{part}_labels"][rows] > 0
         similarity = file[f"{part}_image_match_similarity"][rows]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.apps.evaluate.masquerade import roc_curve, roc_figure, roc_summary
-from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
+from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, WangNMF
 from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.io import read_arrays
 
@@ -27,33 +27,6 @@ TRAINING = 50  # sessions of each user
 ACCEPTED = 0.95  # baselines: quantile of the second half's scores, by the first half, up to which a session is accepted
 OPERATING_POINT = 14  # % false alarms at which the paper claims 10 % missing alarms
 RATES = (1, 5, 10, 14, 20, 30)  # % false alarms at which the curves are compared
-
-
-class Detector(NamedTuple):
-    """A detector of the comparison: what makes it, and the runs with (True) or without learning accepted sessions."""
-
-    make: Callable[[], Any]
-    learns_on: tuple[bool, ...]
-
-
-BOTH = (False, True)
-FACTORISATIONS = [
-    *(("nmf", "kullback-leibler"), ("nmf", "manhattan")),
-    *(("mex-perera", "kullback-leibler"), ("mex-perera", "manhattan"), ("wang", "kullback-leibler")),
-]
-SEA_METHODS = {
-    "Mex-Perera, literal": Detector(partial(MexPereraNMF, unseen_distance=0.0), BOTH),
-    "Mex-Perera, unseen sessions at distance 1": Detector(MexPereraNMF, BOTH),
-    "Wang NMF": Detector(WangNMF, (False,)),
-    "ECM, nearest session": Detector(EigenCooccurrence, (False,)),
-    "HMM, 5 states": Detector(HiddenMarkov, (False,)),
-    "naive Bayes, one class": Detector(NaiveBayes, BOTH),
-    "SessionScorer": Detector(SessionScorer, BOTH),
-    **{
-        f"train --method {method} --loss {loss}": Detector(partial(SessionScorer, method=method, loss=loss), BOTH)
-        for method, loss in FACTORISATIONS
-    },
-}
 
 
 def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]]:
@@ -112,13 +85,14 @@ def missing_at(scores: Array, labels: Array, rate: float) -> float:
 
 
 HMM = "HMM"
-PLOTTED = {  # the names of figure 2, and our default: a key of SEA_METHODS, and whether it learns on
-    HMM: ("HMM, 5 states", False),
-    "NMF (Wang et al.)": ("Wang NMF", False),
-    "ECM": ("ECM, nearest session", False),
-    "NMF of the paper": ("Mex-Perera, unseen sessions at distance 1", True),
-    "NMF of the paper, literal": ("Mex-Perera, literal", True),
-    "visionnmf masquerade (default)": ("SessionScorer", True),
+# By the names of figure 2, and our default: what makes a detector, and whether it learns accepted sessions.
+PLOTTED: dict[str, tuple[Callable[[], Any], bool]] = {
+    HMM: (HiddenMarkov, False),
+    "NMF (Wang et al.)": (WangNMF, False),
+    "ECM": (EigenCooccurrence, False),
+    "NMF of the paper": (MexPereraNMF, True),
+    "NMF of the paper, literal": (partial(MexPereraNMF, unseen_distance=0.0), True),
+    "visionnmf masquerade (default)": (SessionScorer, True),
 }
 
 
@@ -130,10 +104,10 @@ def roc(sizes: Sizes) -> Result:
     scores, curves = {}, {}
     without = find_spec("hmmlearn") is None
     table = [["method", "AUC", "least cost", *(f"missing % at {rate} %" for rate in RATES)]]
-    for name, (method, learns_on) in PLOTTED.items():
+    for name, (make, learns_on) in PLOTTED.items():
         if without and name == HMM:
             continue
-        found, _ = sea_scores(SEA_METHODS[method].make, users, learns_on)
+        found, _ = sea_scores(make, users, learns_on)
         false, missed = roc_curve(found.ravel(), labels.ravel())
         scores[name], curves[name] = found, (false, missed)
         area, _, cost = roc_summary(found, labels)  # the cost of a threshold is missing % + 6 x false alarm %

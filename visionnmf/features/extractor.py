@@ -264,10 +264,8 @@ def divide_axis(size: int, parts: int) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(edges)]
 
 
-def count_in_cells(
-    values: Array, rows: Array, columns: Array, layout: tuple[int, int], n_bins: int, weights: Array | None = None
-) -> Array:
-    """Count values (0 to n_bins - 1) in each cell of an image, by `weights`, as shares of the whole image.
+def count_in_cells(values: Array, rows: Array, columns: Array, layout: tuple[int, int], n_bins: int) -> Array:
+    """Count values (0 to n_bins - 1) in each cell of an image, as shares of the whole image.
 
     `rows` and `columns` are places in [0, 1), and `layout` has the rows and columns of cells. The histograms of the
     cells follow each other, and their sum is 1, or 0 if there is nothing to count.
@@ -277,5 +275,5 @@ def count_in_cells(
         row, column = (rows * layout[0]).astype(np.intp), (columns * layout[1]).astype(np.intp)
         # cells are numbered row by row, and the bins of each are apart from those of the others
         values = values + n_bins * (row * layout[1] + column)
-    counts = np.bincount(values, weights, minlength=cells * n_bins)
+    counts = np.bincount(values, minlength=cells * n_bins)
     return counts / max(counts.sum(), np.finfo(np.float64).tiny)

@@ -200,7 +200,7 @@ def test_few_steps_give_no_estimate(monkeypatch, capsys):
 def test_verbose_says_how_long_each_stage_took(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 3.0, 6.0, 10.0, 11.5])
     monkeypatch.setattr(console.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(console, "is_verbose", lambda: True)
+    monkeypatch.setattr(console, "_verbosity", console.Verbosity(verbose=True))
     with progress_bar("views") as update:
         for stage in ("trying", "trying", "fitting", "trying"):
             update(stage, 1, 2)
@@ -228,7 +228,7 @@ def test_work_without_steps_says_how_long_it_takes(monkeypatch, capsys):
 
 def test_quiet_silences_progress(monkeypatch, capsys):
     monkeypatch.setattr(console, "LINE_EVERY", 0.01)
-    monkeypatch.setattr(console, "is_quiet", lambda: True)
+    monkeypatch.setattr(console, "_verbosity", console.Verbosity(quiet=True))
     with progress_bar("photos") as update, spinner("learning"):
         time.sleep(0.1)
     assert update is None and capsys.readouterr().err == ""

@@ -61,9 +61,8 @@ def assert_same_run(*command, workers):
     assert one.exit_code == two.exit_code
     lines = [sorted(without_seconds(run.stdout).replace("two", "one").splitlines()) for run in (one, two)]
     assert lines[0] == lines[1]
-    said = [
-        [line for line in found.stderr.splitlines() if not re.search(r"done \d|extract", line)] for found in (one, two)
-    ]
+    progress = re.compile(r"(done|[a-z]+ing) \d|extract")  # comes on a slow machine only
+    said = [[line for line in found.stderr.splitlines() if not progress.search(line)] for found in (one, two)]
     assert said[0] == [line.replace("two", "one") for line in said[1]]
     return two
 
@@ -102,11 +101,10 @@ def test_features_are_as_by_one_process(images, tmp_path, workers):
 @pytest.mark.long
 def test_an_evaluation_on_a_cluster_resumes(tmp_path, address):
     with on_cluster(address):
-        with pytest.raises(ValueError, match="4 is too much"):
-            run_jobs(JOBS, partial(squares, 3), COLUMNS, out=tmp_path)
+        assert run_jobs(JOBS, partial(squares, 3), COLUMNS, out=tmp_path)[1] == ["ValueError: 4 is too much"]
         kept = {path.name for path in (tmp_path / "jobs").iterdir()}
         assert "job 4.json" not in kept
-        assert run_jobs(JOBS, partial(squares, 9), COLUMNS, out=tmp_path) == ROWS
+        assert run_jobs(JOBS, partial(squares, 9), COLUMNS, out=tmp_path)[0] == ROWS
 
 
 def collected(jobs, work, **more):
