@@ -21,7 +21,8 @@ from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
 
 __all__ = [
-    "ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedDiagonalOMF", "PrintedOMF", "VolumeNMF",
+    "ChunkNMF", "DiagonalOMF", "IncrementalNMF", "ItakuraSaitoNMF", "PrintedConjugateOMF", "PrintedDiagonalOMF",
+    "PrintedOMF", "VolumeNMF",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -152,6 +153,15 @@ class PrintedDiagonalOMF(PrintedOMF):
         curvatures = self.A.diagonal()[:, None]
         slope = self.A @ self.H - self.B
         self.H -= np.divide(slope, curvatures, out=np.zeros_like(self.H), where=curvatures > 0)
+        self.H[:] = project_simplex(self.H)
+
+
+class PrintedConjugateOMF(PrintedOMF):
+    """OMF-CG as printed: Newton steps, which conjugate gradients find; the shortest where a step is not unique."""
+
+    def update(self) -> None:
+        """Take a step on all components together."""
+        self.H -= np.linalg.pinv(self.A, rcond=1e-10, hermitian=True) @ (self.A @ self.H - self.B)
         self.H[:] = project_simplex(self.H)
 
 
