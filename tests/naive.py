@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 
 
 def objective_1d(x, a, z, c, s=0.0, b=0.0, d=0.0):
@@ -182,3 +182,24 @@ def least_absolute_codes(x, H):
     both = np.block([[-H.T, -np.eye(m)], [H.T, -np.eye(m)]])
     bounds = [(None, None)] * r + [(0, None)] * m
     return linprog(np.r_[np.zeros(r), np.ones(m)], A_ub=both, b_ub=np.r_[-x, x], bounds=bounds).x[:r]
+
+
+def water_level(v, radius):
+    """The level by bisection."""
+    return brentq(lambda t: np.maximum(v - t, 0).sum() - radius, v.max() - radius - 1, v.max(), xtol=1e-13)
+
+
+def l1_inf_by_bisection(V, radius):
+    """The projection onto the l1,inf ball by two nested bisections on the KKT conditions (Quattoni et al. 2009)."""
+    if V.max(axis=1).sum() <= radius:
+        return V
+
+    def cut(theta):
+        # a row that holds no more than theta vanishes
+        if theta == 0:
+            return V
+        levels = [water_level(v, theta) if v.sum() > theta else 0.0 for v in V]
+        return np.minimum(V, np.maximum(levels, 0)[:, None])
+
+    theta = brentq(lambda t: cut(t).max(axis=1).sum() - radius, 0, V.sum(), xtol=1e-13)
+    return cut(theta)

@@ -80,15 +80,15 @@ def update_basis(H, samples, weights, order, theta, diameter, largest, project, 
             return average, largest, way, steps
 
 
-def or_nmf(X, H, rng, *, horizon, buffer, project, diameter, find_codes, gradient):
-    """Algorithms 1 and 3 with one sample at a time."""
+def or_nmf(X, H, rng, *, horizon, buffer, project, diameter, find_codes, gradient, window=1):
+    """Algorithms 1 and 3 with one sample at a time, or the windows of equation 27."""
     samples, weights, largest = [], [], 0.0
-    for t, x in enumerate(X, start=1):
-        samples.append(x)
-        weights.append(find_codes(x, H))
+    for t in range(1, len(X) // window + 1):
+        new = X[(t - 1) * window : t * window]
+        samples.extend(new)
+        weights.extend([find_codes(x, H) for x in new])
         if buffer is not None and t > buffer:
-            samples.pop(0)
-            weights.pop(0)
+            del samples[:window], weights[:window]
         theta = 0.1 * math.cos((t - 1) * math.pi / (2 * horizon))
         order = rng.permutation(len(samples))
         H, largest, _, _ = update_basis(H, samples, weights, order, theta, diameter, largest, project, gradient)
@@ -159,6 +159,22 @@ def omf_update(H, A, B):
         if A[j, j] > 0:
             H[j] = on_simplex(H[j] - (A[j] @ H - B[j]) / A[j, j])
     return H
+
+
+def conjugate_update(H, A, B):
+    """OMF-CG (section IV.F): the Newton step, by conjugate gradients from 0."""
+    step = np.zeros_like(H)
+    for i in range(H.shape[1]):
+        residual = A @ H[:, i] - B[:, i]
+        direction, first = residual, residual @ residual
+        for _ in range(3 * len(H)):  # more than a system needs
+            size, image = residual @ residual, A @ direction
+            if size <= 1e-24 * first:
+                break
+            step[:, i] += size / (direction @ image) * direction
+            residual = residual - size / (direction @ image) * image
+            direction = residual + residual @ residual / size * direction
+    return np.array([on_simplex(row) for row in H - step])
 
 
 def diagonal_update(H, A, B):

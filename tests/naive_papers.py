@@ -136,9 +136,61 @@ def gradient_projection(x, A, F, *, spectral, memory, steps):
     return F
 
 
-def exact(x, A, F):
-    """SciPy's active sets."""
-    return np.array([nnls(A.T, column)[0] for column in x.T]).T
+def exact(x, A, F, l2=0.0):
+    """SciPy's active sets; equation 35 for one factor, with the l2 norm as further rows of the system."""
+    rows = np.concatenate([A.T, np.sqrt(l2) * np.eye(len(A))])
+    return np.array([nnls(rows, np.concatenate([column, np.zeros(len(A))]))[0] for column in x.T]).T
+
+
+def rescaled(x, A, F):
+    """Equation 23."""
+    return F * (A @ x) / (A @ A.T @ F)
+
+
+def modified(x, A, F, tiny=1e-8):
+    """Lin's modification of equation 23 (2007): denominators, and entries that have to grow, get `tiny`."""
+    G = A @ A.T @ F - A @ x
+    kept = np.where(G < 0, np.maximum(F, tiny), F)
+    return F - kept / (A @ A.T @ kept + tiny) * G
+
+
+def accelerated(x, A, F, share=0.99):
+    """The best length along the step of equation 23, or a share of the largest that keeps all entries positive."""
+    step = rescaled(x, A, F) - F
+
+    def cost(length):
+        return ((x - A.T @ (F + length * step)) ** 2).sum()
+
+    best = (cost(-1) - cost(1)) / (2 * (cost(1) - 2 * cost(0) + cost(-1)))  # of a parabola through three points
+    room = min(-f / d for f, d in zip(F.ravel(), step.ravel(), strict=True) if d < 0)
+    return F + min(best, share * room) * step
+
+
+def projected_gradient(x, A, F, steps=10, ratio=0.1, decrease=0.01):
+    """Armijo's rule along the projection arc (Lin 2007, Algorithm 4), from the inverse of the largest sum of a row."""
+
+    def value(F):
+        return ((x - A.T @ F) ** 2).sum() / 2
+
+    length = 1 / np.abs(A @ A.T).sum(axis=1).max()
+    for _ in range(steps):
+        G = A @ A.T @ F - A @ x
+
+        def moved(length, F=F, G=G):
+            new = np.maximum(F - length * G, 0)
+            return new, value(new) - value(F) <= decrease * (G * (new - F)).sum()
+
+        new, enough = moved(length)
+        if enough:
+            while moved(length / ratio)[1] and (moved(length / ratio)[0] != new).any():
+                length /= ratio
+                new = moved(length)[0]
+        else:
+            while not enough:
+                length *= ratio
+                new, enough = moved(length)
+        F = new
+    return F
 
 
 def cg(x, A, F, steps=20):

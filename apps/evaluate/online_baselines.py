@@ -151,6 +151,15 @@ class PrintedDiagonalOMF(PrintedOMF):
         self.H[:] = project_simplex(self.H)
 
 
+class PrintedConjugateOMF(PrintedOMF):
+    """OMF-CG as printed: Newton steps, which conjugate gradients find; the shortest where a step is not unique."""
+
+    def update(self) -> None:
+        """Take a step on all components together."""
+        self.H -= np.linalg.pinv(self.A, rcond=1e-10, hermitian=True) @ (self.A @ self.H - self.B)
+        self.H[:] = project_simplex(self.H)
+
+
 class DiagonalOMF(_Sums):
     """OMF-DA: projected Newton steps with the Hessian's diagonal (Wang et al. 2011), halved where they would raise it.
 

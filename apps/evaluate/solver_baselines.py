@@ -4,20 +4,23 @@ Those for least squares are functions that lower ``<F, G F> / 2 - <B, F>`` over 
 matrix ``G`` of the fixed factor and its product ``B`` with the data. Numbers of steps that no source gives are
 constants here.
 
-======  =================================================================================  ===========================
-solver  half-problem (equations are those of Guan, Tao, Luo & Yuan 2012, section II.C)     source
-======  =================================================================================  ===========================
-pnls    the least-squares solution, clipped at 0 (24); may rise                            Berry et al. 2007
-pg      projected gradient, the step length found by multiplying it by ten or a tenth      Lin 2007
-qn      one Newton step with a regularised Hessian, clipped (26); may rise                 Zdunek & Cichocki 2006
-bfgs    the same steps, several and shorter, as the inexact BFGS (28); may rise          Kim, Sra & Dhillon 2007
-pbb     projected Barzilai-Borwein steps, non-monotone line search (29)                    Han, Neumann & Prasad 2009
-cbgp    a few projected gradient steps with Armijo's line search (30)                      Bonettini 2011
-as      exactly, by active sets that change by one variable: SciPy's ``nnls``              Kim & Park 2008 (SIMAX)
-bpp     exactly, by block principal pivoting                                               Kim & Park 2008 (ICDM)
-cg      conjugate gradients on the variables that are free, for each point                 Hestenes & Stiefel 1952
-gcd     coordinate descent that takes the variable with the largest gain first             Hsieh & Dhillon 2011
-======  =================================================================================  ===========================
+===========  ============================================================================  ===========================
+solver       half-problem (equations are those of Guan, Tao, Luo & Yuan 2012, section II)  source
+===========  ============================================================================  ===========================
+pnls         the least-squares solution, clipped at 0 (24); may rise                       Berry et al. 2007
+pg           projected gradient, the step length found by factors of ten                    Lin 2007 (NECO)
+qn           one Newton step with a regularised Hessian, clipped (26); may rise            Zdunek & Cichocki 2006
+bfgs         the same steps, several and shorter, as the inexact BFGS (28); may rise       Kim, Sra & Dhillon 2007
+pbb          projected Barzilai-Borwein steps, non-monotone line search (29)               Han, Neumann & Prasad 2009
+cbgp         a few projected gradient steps with Armijo's line search (30)                 Bonettini 2011
+as           exactly, by active sets that change by one variable: SciPy's ``nnls``         Kim & Park 2008 (SIMAX)
+bpp          exactly, by block principal pivoting                                          Kim & Park 2008 (ICDM)
+cg           conjugate gradients on the variables that are free, for each point            Hestenes & Stiefel 1952
+gcd          coordinate descent that takes the variable with the largest gain first        Hsieh & Dhillon 2011
+modified     multiplicative updates whose denominators and growing entries are not 0       Lin 2007 (TNN)
+accelerated  the best length along the step of a multiplicative update                     Guan et al. 2011
+gd-cls       exact codes with an l2 norm, and multiplicative updates of components         Shahnaz et al. 2006
+===========  ============================================================================  ===========================
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.penalties import NONNEGATIVE
 
 Array = NDArray[Any]
-Improve = Callable[[Array, Array, Array], None]
+Improve = Callable[[Array, Array, Array], None]  # the factor, which is changed in place, and G and B of the other one
 
 RELAXATION = 0.9  # of a Newton step; that of the authors' NMFLAB
 INEXACT_LENGTH = 0.1  # of the inexact BFGS; the paper gives none
@@ -46,15 +49,18 @@ SHORTENING, STEPS, TRIALS, DECREASE = 0.1, 10, 20, 0.01  # Lin's projected gradi
 ARMIJO, HALVINGS = 1e-4, 50  # of PBB and CBGP
 CONJUGATE_STEPS = 20
 GREEDY_STEPS, GREEDY_TOLERANCE = 10, 1e-3  # for each variable; of the largest gain at the start of an update
+TINY = 1e-8  # Lin's, of his modified multiplicative updates
+ROOM = 0.99  # of the longest step along a multiplicative update that leaves all entries positive
+CODES_RIDGE = 0.1  # of GD-CLS; the paper gives none
 FIRST_CHANGE = 0.01  # of a factor in the first step of gradient descent
 
 
 def iterate(solver: str, X: Array, Wt: Array, H: Array) -> Iterator[None]:
     """Update `Wt` (r, n_samples), then `H` (r, n), in place by a key of :data:`LEAST_SQUARES`, again and again."""
-    improve = LEAST_SQUARES[solver]
+    of_codes, of_components = LEAST_SQUARES[solver]
     while True:
-        improve(Wt, H @ H.T, H @ X.T)
-        improve(H, Wt @ Wt.T, Wt @ X)
+        of_codes(Wt, H @ H.T, H @ X.T)
+        of_components(H, Wt @ Wt.T, Wt @ X)
         yield
 
 
@@ -79,6 +85,24 @@ def gradient_descent(X: Array, Wt: Array, H: Array, beta: float) -> Iterator[Non
 
 def _projected_least_squares(F: Array, gram: Array, right: Array) -> None:
     F[:] = np.maximum(np.linalg.pinv(gram, hermitian=True) @ right, 0)
+
+
+def _rescaled(F: Array, gram: Array, right: Array) -> None:
+    F *= _quotient(right, gram @ F)
+
+
+def _modified_rescaled(F: Array, gram: Array, right: Array) -> None:
+    gradient = gram @ F - right
+    kept = np.where(gradient < 0, np.maximum(F, TINY), F)
+    F -= kept / (gram @ kept + TINY) * gradient
+
+
+def _accelerated_rescaled(F: Array, gram: Array, right: Array) -> None:
+    move = F * (_quotient(right, gram @ F) - 1)
+    bend, down = float(np.vdot(move, gram @ move)), move < 0
+    if bend > 0:
+        room = float((F[down] / -move[down]).min(initial=np.inf))
+        F += min(float(np.vdot(move, right - gram @ F)) / bend, ROOM * room) * move
 
 
 def _quasi_newton(F: Array, gram: Array, right: Array, *, length: float = RELAXATION, steps: int = 1) -> None:
@@ -149,9 +173,9 @@ def _projected_gradient(F: Array, gram: Array, right: Array) -> None:
         F += move
 
 
-def _active_sets(F: Array, gram: Array, right: Array) -> None:
+def _active_sets(F: Array, gram: Array, right: Array, *, l2: float = 0.0) -> None:
     # a small ridge, because SciPy takes a factor of the Gram matrix, which may be singular
-    ridge = FIRST_RIDGE * (float(np.trace(gram)) or 1.0)
+    ridge = l2 + FIRST_RIDGE * (float(np.trace(gram)) or 1.0)
     A = cholesky(gram + ridge * np.eye(len(gram)))
     targets = solve_triangular(A, right, trans="T")
     for i, target in enumerate(targets.T):
@@ -215,7 +239,7 @@ def _greedy_descent(F: Array, gram: Array, right: Array) -> None:
         gradient[:, going] += gram[:, chosen] * moves[chosen, going]
 
 
-LEAST_SQUARES: dict[str, Improve] = {
+_EACH: dict[str, Improve] = {  # one function for both factors
     "pnls": _projected_least_squares,
     "pg": _projected_gradient,
     "qn": _quasi_newton,
@@ -226,4 +250,9 @@ LEAST_SQUARES: dict[str, Improve] = {
     "bpp": _block_pivoting,
     "cg": _conjugate_gradients,
     "gcd": _greedy_descent,
+    "modified": _modified_rescaled,
+    "accelerated": _accelerated_rescaled,
+}
+LEAST_SQUARES: dict[str, tuple[Improve, Improve]] = {name: (improve, improve) for name, improve in _EACH.items()} | {
+    "gd-cls": (partial(_active_sets, l2=CODES_RIDGE), _rescaled)
 }

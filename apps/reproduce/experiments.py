@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .data import data_folder
+
+FEW = 5  # pairs of runs
 
 T = TypeVar("T")
 Table = list[list[str]]  # cells; the first row has the headings
@@ -147,9 +150,10 @@ def compared(what: str, first: ArrayLike, second: ArrayLike, *, higher: bool = F
     """Return the row for a claim about two methods, from the figures of paired runs of both.
 
     The first method is better or worse if the mean difference is more than two standard errors, and otherwise level; a
-    single pair decides by its sign. Higher figures are better if `higher`. `paper` begins with what the paper says of
-    "the first is better", and may name the place: "yes" is confirmed, level or reversed, "no" is reversed by a better
-    first method and otherwise confirmed, and "comparable" is confirmed by a level one. Any other word has no verdict.
+    single pair decides by its sign, and verdicts of fewer than FEW pairs say how many these are. Higher figures are
+    better if `higher`. `paper` begins with what the paper says of "the first is better", and may name the place: "yes"
+    is confirmed, level or reversed, "no" is reversed by a better first method and otherwise confirmed, and "comparable"
+    is confirmed by a level one. Any other word has no verdict.
     """
     ours, others = np.atleast_1d(np.asarray(first, float)), np.atleast_1d(np.asarray(second, float))
     gains = ours - others if higher else others - ours
@@ -163,8 +167,23 @@ def compared(what: str, first: ArrayLike, second: ArrayLike, *, higher: bool = F
         "comparable": {"better": "better", "level": "confirmed", "worse": "reversed"},
     }
     verdict = verdicts.get(re.split(r"\W", paper)[0], {}).get(found, f"{found}; the paper does not say")
+    verdict += f"; {n} pair{'s'[: n > 1]} only" if n < FEW else ""
     runs = f" ({int((gains > 0).sum())} of {n} runs)" if n > 1 else ""
     return Row(what, paper=paper, ours=f"{ours.mean():.4g} against {others.mean():.4g}{runs}", verdict=verdict)
+
+
+def comparisons(
+    what: str, figures: Mapping[str, Any], firsts: Iterable[str], papers: Mapping[str, str], *, higher: bool = True
+) -> list[Row]:
+    """Return a row for each method of `firsts` beside each other one, as :func:`compared`; `what` is "{0} ... {1}".
+
+    `papers` has what the paper says about the other one. Figures without a partner are left out.
+    """
+    rows = []
+    for first, (other, paper) in product(firsts, papers.items()):
+        pair = zip(*zip(np.ravel(figures[first]), np.ravel(figures[other]), strict=False), strict=True)
+        rows.append(compared(what.format(first, other), *pair, higher=higher, paper=paper))
+    return rows
 
 
 def _shown(value: float | str) -> str:

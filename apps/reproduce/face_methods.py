@@ -1,15 +1,15 @@
 """Factorisations of faces as section 5.2 of the MahNMF paper (Guan et al. 2012) compares them: accuracies and errors.
 
-Algorithm 4, the rule "pseudo-inverse", compares projections on the components by their Euclidean distance; Algorithm 5,
-"codes", compares the model's own codes by their cosine. PCA has one projection for both.
+Clean tests are recognised by Algorithm 4, which compares projections on the components by their Euclidean distance, and
+corrupted ones by Algorithm 5, which compares the model's own codes by their cosine. PCA has one projection for both.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,45 +26,35 @@ from visionnmf.datasets import Faces
 Array = NDArray[Any]
 Condition = tuple[str, float | None]  # a kind of visionnmf.datasets.corrupt and its severity
 
-
-@dataclass(frozen=True, kw_only=True)
-class FacePlan:
-    """What is compared: methods at ranks by a rule, on splits with corrupted training images.
-
-    Ranks above the number of training images or pixels are lowered to it. `corrupted` tests on corrupted images, and
-    `most_test` is the maximum number of test images of a person.
-    """
-
-    corruptions: tuple[Condition, ...]
-    methods: tuple[str, ...]
-    ranks: tuple[int, ...]
-    rule: str
-    splits: int
-    random_state: int
-    most_test: int
-    iterations: int
-    per_person: int = 7
-    corrupted: bool = False
+PER_PERSON = 7  # training images
+FIRST_SPLIT = 2  # settings of the application were chosen on splits 0 and 1
+OTHERS = ("EucNMF", "KLNMF")
+# MahNMF by the paper's solvers as printed, whose iterations take up to a thousand sweeps or steps for each factor, so
+# they have fewer of them, by these divisors, and PRINTED_RUNS splits or draws
+PRINTED = {"MahNMF, RRI": ("rri-printed", 5), "MahNMF, OGM": ("ogm-printed", 20)}
+PRINTED_RUNS = 2
+MAHNMF = (*PRINTED, "MahNMF, ADMM")  # the last by our solver
+FITTED = (*OTHERS, *MAHNMF)
 
 
-def _nmf(loss: str, rank: int, seed: int, iterations: int, solver: str = "auto") -> NMF:
+def _nmf(loss: str, rank: int, seed: int, iterations: int, solver: str = "auto", divisor: int = 1) -> NMF:
     """Return an unpenalised NMF that runs for a number of iterations."""
-    return NMF(rank, loss=loss, solver=solver, max_iter=iterations, tol=0, random_state=seed)
+    return NMF(rank, loss=loss, solver=solver, max_iter=max(1, iterations // divisor), tol=0, random_state=seed)
 
 
 METHODS: dict[str, Callable[[int, int, int], Any]] = {
-    **{name: partial(_nmf, loss) for name, loss in {
-        "EucNMF": "frobenius", "KLNMF": "kullback-leibler", "MahNMF": "manhattan"
-    }.items()},
+    "EucNMF": partial(_nmf, "frobenius"),
+    "KLNMF": partial(_nmf, "kullback-leibler"),
+    **{name: partial(_nmf, "manhattan", solver=solver, divisor=n) for name, (solver, n) in PRINTED.items()},
+    "MahNMF, ADMM": partial(_nmf, "manhattan", solver="admm"),
     "PCA": lambda rank, seed, iterations: PCA(rank, random_state=seed),
-}  # fmt: skip
+}
 """The names of the paper, and what makes a model of a rank and seed with so many iterations."""
 
-PRINTED: dict[str, Callable[[int, int, int], Any]] = {
-    name: partial(_nmf, "manhattan", solver=solver)
-    for name, solver in {"MahNMF, RRI": "rri", "MahNMF, OGM as printed": "ogm-printed"}.items()
-}
-"""The same with the paper's own solvers of MahNMF, which take much longer."""
+
+def used(number: int, methods: Sequence[str]) -> list[str]:
+    """Return the methods that are run on the split or draw of this number, from 0."""
+    return [name for name in methods if number < PRINTED_RUNS or name not in PRINTED]
 
 
 def text_of(condition: Condition) -> str:
@@ -73,48 +63,58 @@ def text_of(condition: Condition) -> str:
     return kind if severity is None else f"{kind}:{severity!r}"
 
 
-def compare(faces: Faces, plan: FacePlan) -> Rows:
-    """Return a row for each corruption, split, method and rank, with its accuracy and relative errors."""
+def compare(
+    faces: Faces,
+    corruptions: Sequence[Condition],
+    methods: Sequence[str],
+    ranks: Sequence[int],
+    splits: int,
+    most_test: int,
+    iterations: int,
+    *,
+    corrupted: bool = False,
+    per_person: int = PER_PERSON,
+) -> Rows:
+    """Return a row for each corruption, split, method and rank, with its accuracies and relative errors.
+
+    Training images are corrupted. Clean test images, and with `corrupted` also corrupted ones, at most `most_test` of a
+    person, are recognised. Ranks above the number of training images or pixels are lowered to it.
+    """
     rows: Rows = []
-    splitting = FaceConditions(both=plan.corrupted, per_person=plan.per_person, most_test=plan.most_test)
-    for condition in plan.corruptions:
-        for number in range(plan.splits):
-            split = make_split(faces, text_of(condition), number, splitting, plan.random_state)
-            clean = make_split(faces, "none", number, splitting, plan.random_state).train
-            images = split.tests["corrupted" if plan.corrupted else "clean"]
-            for method in plan.methods:
-                for rank in dict.fromkeys(min(rank, *split.train.shape) for rank in plan.ranks):
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", ConvergenceWarning)
-                        model = (METHODS | PRINTED)[method](rank, split.seed, plan.iterations)
-                        scores = _scores(model, split, clean, images, plan.rule)
-                    rows.append({"corruption": condition[0], "method": method, "rank": rank} | scores)
+    splitting = FaceConditions(both=corrupted, per_person=per_person, most_test=most_test)
+    for condition, number in product(corruptions, range(splits)):
+        split = make_split(faces, text_of(condition), number, splitting, FIRST_SPLIT)
+        clean = make_split(faces, "none", number, splitting, FIRST_SPLIT).train
+        lowered = dict.fromkeys(min(rank, *split.train.shape) for rank in ranks)
+        for method, rank in product(used(number, methods), lowered):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                scores = _scores(METHODS[method](rank, split.seed, iterations), split, clean)
+            rows.append({"corruption": condition[0], "method": method, "rank": rank} | scores)
     return rows
 
 
-def _scores(model: Any, split: FaceSplit, clean: Array, images: Array, rule: str) -> dict[str, float]:
-    """Return the accuracy on test images in %, and the errors of reconstructions relative to clean images."""
+def _scores(model: Any, split: FaceSplit, clean: Array) -> dict[str, float]:
+    """Return the accuracies in %, of "clean" and "corrupted" tests, and errors of reconstructions of clean images."""
     codes = model.fit_transform(split.train)
-    train_error = _error(model.inverse_transform(codes), clean)
-    if isinstance(model, PCA):
-        gallery, found = codes, model.transform(images)
-        reconstructions = model.inverse_transform(found)
-    elif rule == "pseudo-inverse":
-        norms = np.linalg.norm(model.components_, axis=1)
-        unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
-        inverse = np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
-        gallery, found = split.train @ inverse, images @ inverse
-        reconstructions = found @ unit
-    else:
-        norms, own = np.linalg.norm(model.components_, axis=1), model.transform(images)
-        gallery, found = codes * norms, own * norms  # as if components had norm 1
-        reconstructions = model.inverse_transform(own)
-    distances = Nearest(cosine=rule == "codes").fit(gallery, split.people).distances(found)
-    return {
-        "accuracy": split.accuracy(distances),
-        "train_error": train_error,
-        "test_error": _error(reconstructions, split.tests["clean"]),
-    }
+    scores = {"train_error": _error(model.inverse_transform(codes), clean)}
+    for name, images in split.tests.items():
+        if isinstance(model, PCA):
+            gallery, found = codes, model.transform(images)
+            reconstructions = model.inverse_transform(found)
+        elif name == "clean":
+            norms = np.linalg.norm(model.components_, axis=1)
+            unit = model.components_ / np.where(norms > 0, norms, 1)[:, None]
+            inverse = np.linalg.pinv(unit, rcond=max(unit.shape) * np.finfo(unit.dtype).eps)
+            gallery, found = split.train @ inverse, images @ inverse
+            reconstructions = found @ unit
+        else:
+            norms = np.linalg.norm(model.components_, axis=1)
+            gallery, found = codes * norms, model.transform(images) * norms  # as if components had norm 1
+        scores[name] = split.accuracy(Nearest(cosine=name != "clean").fit(gallery, split.people).distances(found))
+        if name == "clean":
+            scores["test_error"] = _error(reconstructions, images)
+    return scores
 
 
 def _error(reconstructions: Array, images: Array) -> float:

@@ -74,13 +74,13 @@ def picture_row(X: Array, parts: Parts, place: int, shape: tuple[int, int], *, s
     return row
 
 
-def likeness_rows(what: str, parts: Parts, limit: float) -> list[Row]:
+def likeness_rows(what: str, parts: Parts, limit: float, section: str) -> list[Row]:
     """Return how far the low-rank part of MahNMF is from those of the others: comparable below `limit` grey levels."""
     rows = []
     for other in METHODS[:2]:
         gap = float(np.abs(parts["MahNMF"][0] - parts[other][0]).mean())
         verdict = "comparable" if gap < limit else "different"
-        rows.append(Row(f"{what} from {other}'s, grey levels", gap, paper="comparable", verdict=verdict))
+        rows.append(Row(f"{what} from {other}'s, grey levels", gap, paper=f"comparable, {section}", verdict=verdict))
     return rows
 
 
@@ -98,7 +98,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
         parts = low_rank_parts(X, rank=2)
         sheet = [picture_row(X, parts, place, (shape[0], shape[1])) for place in (n // 3, 2 * n // 3)]
         pictures[f"{name}: frame, then background and foreground by {', '.join(METHODS)}."] = tiled(sheet)
-        rows += likeness_rows(f"{name}: mean difference of MahNMF's background", parts, ALIKE)
+        rows += likeness_rows(f"{name}: mean difference of MahNMF's background", parts, ALIKE, "5.4.1")
         table.append([name, str(n), *(f"{seconds:.1f}" for _, seconds in parts.values())])
     return Result(rows, pictures, {"Time": table})
 
@@ -121,7 +121,7 @@ def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
         middle, large = np.argsort(dark)[[len(X) // 2, 3 * len(X) // 4]]  # images with shadows of these sizes
         sheet += [picture_row(X, parts, place, shape, signed=True) for place in (middle, large)]
         # ALIKE is the limit for backgrounds; that for faces is twice as large
-        rows += likeness_rows(f"person {person + 1}: mean difference of MahNMF's faces", parts, limit=2 * ALIKE)
+        rows += likeness_rows(f"person {person + 1}: mean difference of MahNMF's faces", parts, 2 * ALIKE, "5.4.2")
     caption = f"Image, then face and removed light by {', '.join(METHODS)}; darker than middle grey is a shadow."
     return Result(rows, {caption: tiled(sheet)})
 

@@ -20,9 +20,7 @@ def pieces(sizes: Sizes) -> Result:
         values = left * np.abs(X + 1) + right * np.abs(X - 1)
         least = X[values <= values.min() + 1e-9]
         found = f"{least[0]:g} to {least[-1]:g}" if len(least) > 1 else f"{least[0]:g}"
-        rows.append(
-            Row(f"{name} is least at", found, f"{paper}, Fig. 1", "confirmed" if found == paper else "reversed")
-        )
+        rows.append(Row(f"{name}, a function of ours, is least at", found, f"{paper}, Fig. 1"))
         curves[name] = (X, values, NOTHING)
     panel = Panel("equation 7", curves, x_label="x", y_label="f(x)")
     return Result(rows, {"Piecewise linear functions with one minimiser, and with an interval.": curve_figure([panel])})
@@ -35,8 +33,8 @@ def smoothing(sizes: Sizes) -> Result:
         half, size = THETA * width, np.abs(X)
         values = np.where(size <= half, size**2 / (2 * half), size - half / 2)
         curves[f"smoothed, lambda = {width:g}"] = (X, values, NOTHING)
-        what = f"lambda = {width:g}: largest difference, by Theorem 1 at most"
-        rows.append(Row(what, float((size - values).max()), paper=half / 2))
+        what = f"lambda = {width:g}: largest difference"
+        rows.append(Row(what, float((size - values).max()), paper=f"at most {half / 2:g}, Theorem 1"))
     panel = Panel(f"theta = {THETA:g}", curves, x_label="x", y_label="f(x)")
     return Result(rows, {"The absolute value, and its smoothing.": curve_figure([panel])})
 

@@ -19,15 +19,13 @@ from visionnmf.io import read_arrays, read_mat
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .data import data_file
-from .experiments import Experiment, Result, Sizes, compared, mean_curve
+from .experiments import Experiment, Result, Sizes, comparisons, mean_curve
 from .tracks import Case, Start, race
 
 SOLVERS = {
     "NeNMF": "nenmf-paper", "MUR": "mu", "PNLS": "pnls", "PG": "pg", "QN": "qn", "CBGP": "cbgp", "PBB": "pbb",
     "AS": "as", "BPP": "bpp",
 }  # fmt: skip
-
-
 SETS = {
     "TDT2": ("tdt2.mat", ""),
     "BBCSport": ("mv_bbcsport.npz", "view_seg1"),
@@ -106,10 +104,9 @@ def clustering(sizes: Sizes) -> Result:
                 scores[method][:, i] = values
             cells = [f"{v.mean():.{d}f} ± {v.std():.{d}f}" for v, d in zip(values, (1, 3), strict=True)]
             table.append([name, str(len(of)), method, *cells])
-        for other in ("k-means", "MUR"):
-            what = f"{name}, {len(of)} topics: NeNMF clusters better than {other}, accuracy"
-            ours, others = ([run[method][0] for run in found] for method in ("NeNMF", other))
-            rows.append(compared(what, ours, others, higher=True, paper="nothing in our text"))
+        what = f"{name}, {len(of)} topics: {{0}} clusters better than {{1}}, accuracy"
+        accuracies = {method: [run[method][0] for run in found] for method in METHODS}
+        rows += comparisons(what, accuracies, ["NeNMF"], dict.fromkeys(("k-means", "MUR"), "nothing in our text"))
     for number, y_label in enumerate(("accuracy, %", "mutual information")):
         curves = {method: mean_curve(counts, values[number]) for method, values in scores.items()}
         panels.append(Panel("TDT2", curves, x_label="topics", y_label=y_label))

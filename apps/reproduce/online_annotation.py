@@ -21,7 +21,7 @@ from visionnmf.engine.problem import Problem
 
 from .data import Corel, load_corel
 from .drawing import in_square
-from .experiments import Experiment, Result, Row, Sizes, compared
+from .experiments import Experiment, Result, Row, Sizes, comparisons
 
 Array = NDArray[Any]
 
@@ -35,8 +35,8 @@ ANNOTATING: dict[str, Learner] = {
     "OR-NMF": {"method": "or-nmf", "buffer": None},
     "MOR-NMF, l = 20": {"method": "or-nmf", "buffer": 20},
     "WOR-NMF": {"method": "or-nmf", "buffer": None},
-    "OMF": {"method": "surrogate"},
-    "OMF-DA": DiagonalOMF,
+    "OMF, one sweep": {"method": "surrogate"},
+    "OMF-DA, shorter steps": DiagonalOMF,
     "INMF": IncrementalNMF,
     "ONMF": ChunkNMF,
 }
@@ -73,10 +73,12 @@ def annotation_scores(
         for share in shares:
             rank = max(1, round(share * X.shape[1]))
             if isinstance(learner, Mapping):
-                size = {"batch_size": rank} if name == "WOR-NMF" else {}  # as many samples in a window as components
-                H = OnlineNMF(rank, max_iter=epochs, random_state=0, **size, **learner).fit(X).components_
+                window = {"batch_size": rank} if name == "WOR-NMF" else {}  # as many samples as components
+                H = OnlineNMF(rank, max_iter=epochs, random_state=0, **window, **learner).fit(X).components_
             else:
-                H = baseline_components(X, rank, learner, {"OMF-DA": 256, "INMF": 1}.get(name, rank), epochs)
+                H = baseline_components(
+                    X, rank, learner, {"OMF-DA, shorter steps": 256, "INMF": 1}.get(name, rank), epochs
+                )
             back = np.linalg.pinv(H)
             values.append(scores(X @ back, Z @ back))
         found[name] = np.array(values)
@@ -107,17 +109,11 @@ def annotation(sizes: Sizes) -> Result:
         curves = {name: (x, values[:, column]) for name, values in found.items()}
         panels.append(Panel(title, curves, x_label="components, % of the features", y_label="%"))
     normalised = {name: values[:, 2] for name, values in found.items()}
-    pairs = [(better, worse) for better in ("OR-NMF", "WOR-NMF") for worse in ("ONMF", "INMF", "OMF", "OMF-DA")]
-    rows = [
-        compared(
-            f"{better} has a higher normalised score than {worse}",
-            normalised[better],
-            normalised[worse],
-            higher=True,
-            paper="yes, V.C",
-        )
-        for better, worse in (*pairs, ("OR-NMF", "MOR-NMF, l = 20"))
-    ]
+    papers = dict.fromkeys(("OMF, one sweep", "OMF-DA, shorter steps"), "")  # not the printed forms
+    papers |= dict.fromkeys(("ONMF", "INMF"), "yes, V.C")
+    what = "{0} has a higher normalised score than {1}"
+    rows = comparisons(what, normalised, ("OR-NMF", "WOR-NMF"), papers)
+    rows += comparisons(what, normalised, ["OR-NMF"], {"MOR-NMF, l = 20": "yes, V.C"})
     table = [["AC / RC / NS", *(f"{share:.0%}" for share in shares)]]
     table += [[name, *(" / ".join(f"{v:.1f}" for v in row) for row in values)] for name, values in found.items()]
     caption = "Scores of five words for each test image; the runs of the comparison are the numbers of components."

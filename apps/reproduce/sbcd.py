@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS
 
 from .data import load_face_set
-from .experiments import Experiment, Result, Row, Sizes, Table, compared
+from .experiments import Experiment, Result, Row, Sizes, Table, comparisons
 from .tracks import Case, Start, Tracks, curves_of, follow_all, race
 
 Array = NDArray[Any]
@@ -102,45 +103,41 @@ def log_share(objectives: Array) -> Array:
     return np.log10(np.maximum(objectives, 1e-12))
 
 
-def case(
-    title: str, problem: Problem, start: Callable[[int], Start], methods: Sequence[str], claims: Claims, budget: float
-) -> Case:
-    """Return a case whose objectives are shares of that of the start; ``start(seed)`` returns the factors of a run."""
+class Data(NamedTuple):
+    """Data of which the methods find the factors, their kind in words, and the start of each run, by its seed."""
+
+    kind: str
+    X: Array
+    start: Callable[[int], Start]
+
+
+def random_data(shape: tuple[int, int], rank: int) -> Data:
+    """Return uniform random data, as :func:`uniform_problem` draws them."""
+    return Data("", uniform_problem(shape, rank, 0)[0], lambda seed: uniform_problem(shape, rank, seed)[1:])
+
+
+def faces(step: int) -> Data:
+    """Return every `step`-th pixel of the faces of ORL, a face a column, with starts of rank 20."""
+    images = load_face_set(FACES.removesuffix(".npz")).images
+    X = np.ascontiguousarray(images.reshape(len(images), -1).T[::step] + 1.0)  # the IS divergence is infinite for zeros
+    return Data("faces ", X, lambda seed: uniform_start(X, 20, np.random.default_rng(seed)))
+
+
+def case(loss: str, data: Data, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0.0) -> Case:
+    """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H.
+
+    With it W has the norm of footnote 3.
+    """
+    problem = Problem(data.X, LOSSES[loss], Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1))
+    section = "4.3" if methods == VARIANTS else "4.2"
     return Case(
-        title,
-        lambda seed: (problem, start(seed)),
+        f"{loss}, {data.kind}{data.X.shape[0]} × {data.X.shape[1]}, K = {len(data.start(0)[0])}",
+        lambda seed: (problem, data.start(seed)),
         {name: SOLVER_NAMES[name] for name in methods},
-        [(first, second, "seconds", f"yes, {'4.3' if methods == VARIANTS else '4.2'}") for first, second in claims],
+        [(first, second, "seconds", f"yes, {section}") for first, second in claims],
         budget,
         lambda problem, start: problem.objective(*start),
     )
-
-
-def uniform_case(
-    loss: str, shape: tuple[int, int], rank: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0
-) -> Case:
-    """Return the case of random data of a shape and rank, with the weight `l1` of a penalty on H."""
-    problem = Problem(uniform_problem(shape, rank, 0)[0], LOSSES[loss], *sparse_H(l1))
-    title = f"{loss}, {shape[0]} × {shape[1]}, K = {rank}"
-    return case(title, problem, lambda seed: uniform_problem(shape, rank, seed)[1:], methods, claims, budget)
-
-
-def sparse_H(l1: float) -> tuple[Penalties, Penalties]:
-    """Return the penalties of both factors for a weight `l1` of that of H, with which W has that of footnote 3."""
-    return Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1)
-
-
-def face_case(loss: str, step: int, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0) -> Case:
-    """Return the case of every `step`-th pixel of the faces of ORL, a face a column, at rank 20."""
-    images = load_face_set(FACES.removesuffix(".npz")).images
-    X = images.reshape(len(images), -1).T[::step] + 1.0  # the IS divergence is infinite for zeros
-    problem = Problem(np.ascontiguousarray(X), LOSSES[loss], *sparse_H(l1))
-
-    def start(seed: int) -> Start:
-        """Return uniform factors."""
-        return uniform_start(X, 20, np.random.default_rng(seed))
-
-    return case(f"{loss}, faces {X.shape[0]} × {X.shape[1]}, K = 20", problem, start, methods, claims, budget)
 
 
 def followed(cases: Sequence[Case], n_starts: int) -> Result:
@@ -152,23 +149,22 @@ def random_curves(sizes: Sizes) -> Result:
     """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
     problems = sizes.pick(full=(((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), quick=(((400, 200), 15),))
     n_starts, seconds = sizes.pick(full=(STARTS, 30.0), quick=(1, 1.0))
-    cases = [
-        uniform_case(loss, shape, rank, COMPARED[loss], CLAIMS[loss], seconds)
-        for loss in LOSSES
-        for shape, rank in problems
-    ]
-    return followed(cases, n_starts)
+    data = [random_data(shape, rank) for shape, rank in problems]
+    return followed(
+        [case(loss, one, COMPARED[loss], CLAIMS[loss], seconds) for loss in LOSSES for one in data], n_starts
+    )
 
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
     step, n_starts, seconds = sizes.pick(full=(1, STARTS, 60.0), quick=(5, 1, 2.5))
     # the last two claims of each divergence are about the multiplicative updates and gradient descent
-    cases = [face_case(loss, step, COMPARED[loss], CLAIMS[loss][-2:], seconds) for loss in ("KL", "IS")]
+    data = faces(step)
+    cases = [case(loss, data, COMPARED[loss], CLAIMS[loss][-2:], seconds) for loss in ("KL", "IS")]
     return followed(cases, n_starts)
 
 
-def variant_curves(sizes: Sizes, *, losses: Sequence[str], face_losses: Sequence[str], l1: float) -> Result:
+def variant_curves(sizes: Sizes, *, losses: Sequence[str], l1: float) -> Result:
     """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD beside its variants AL-A and AL-B.
 
     These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
@@ -176,8 +172,8 @@ def variant_curves(sizes: Sizes, *, losses: Sequence[str], face_losses: Sequence
     shape, rank, step, n_starts, seconds = sizes.pick(
         full=((1500, 1000), 30, 1, STARTS, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
     )
-    cases = [uniform_case(loss, shape, rank, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in losses]
-    cases += [face_case(loss, step, VARIANTS, VARIANT_CLAIMS, seconds, l1) for loss in face_losses]
+    pairs = product((random_data(shape, rank), faces(step)), losses)
+    cases = [case(loss, data, VARIANTS, VARIANT_CLAIMS, seconds, l1) for data, loss in pairs]
     result = followed(cases, n_starts)
     return replace(result, tables={**result.tables, "What the penalty of H does": zeros_of_H(cases)}) if l1 else result
 
@@ -267,15 +263,13 @@ def recovery(sizes: Sizes) -> Result:
         for name in COMPARED[loss]:
             cells = [f"{values[name].mean():.1f} ± {values[name].std():.1f}" for values in ends.values()]
             table.append([loss, name, *cells])
-        for better in ("sBCD", "CCD"):
-            for worse in ("multiplicative", "gradient descent"):
-                for factor, values in ends.items():
-                    if better in values:  # CCD is for KL only
-                        what = f"{loss}: {better} has the higher SIR of the {factor} than {worse}"
-                        rows.append(compared(what, values[better], values[worse], higher=True, paper="yes, 4.2"))
-        what = f"{loss}: signals are recovered better than weights"
-        paper = "yes, 4.2"
-        rows.append(compared(what, ends["signals"]["sBCD"], ends["weights"]["sBCD"], higher=True, paper=paper))
+        for factor, values in ends.items():
+            firsts = [name for name in ("sBCD", "CCD") if name in values]  # CCD is for KL only
+            what = f"{loss}: {{0}} has the higher SIR of the {factor} than {{1}}"
+            rows += comparisons(what, values, firsts, dict.fromkeys(GENERAL[1:], "yes, 4.2"))
+        by_factor = {factor: values["sBCD"] for factor, values in ends.items()}
+        what = f"{loss}: {{0}} are recovered better than {{1}}"
+        rows += comparisons(what, by_factor, ["signals"], {"weights": "yes, 4.2"})
     caption = f"SIR against CPU seconds, mean and standard deviation of {n_draws} draws; higher is better."
     return Result(rows, {caption: curve_figure(panels)}, {"SIR at the end": table})
 
@@ -365,7 +359,7 @@ EXPERIMENTS = (
         "sbcd/fig-4",
         "sBCD beside its variants AL-A and AL-B",
         "sBCD is best, AL-B next, and AL-A the slowest with the worst solution; with IS sBCD gains most.",
-        partial(variant_curves, losses=("KL", "IS", "Beta"), face_losses=("KL", "IS"), l1=0.0),
+        partial(variant_curves, losses=("KL", "IS"), l1=0.0),
         data="uniform random matrices of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20.",
         files=(FACES,),
         protocol=(UNIFORM, SAME_STARTS, NEARNESS, LETTER, SECONDS),
@@ -374,7 +368,7 @@ EXPERIMENTS = (
         "sbcd/fig-5",
         "the same with a sparse factor",
         "with an l1 penalty on H the order of the three variants stays.",
-        partial(variant_curves, losses=("KL",), face_losses=("KL",), l1=ALPHA),
+        partial(variant_curves, losses=("KL",), l1=ALPHA),
         data="a uniform random matrix of 1500 × 1000, K = 30, and ORL, 112 × 92 pixels, K = 20; KL divergence.",
         files=(FACES,),
         protocol=(

@@ -1,6 +1,7 @@
 """The methods of the papers as printed, against the loops of `naive_papers.py` and `naive_online.py`: 20 iterations."""
 
 from functools import partial
+from itertools import permutations
 
 import naive
 import naive_online
@@ -12,13 +13,16 @@ from helpers import random_array
 from numpy.random import RandomState
 
 from visionnmf import NMF, Penalty, SymmetricNMF
+from visionnmf.apps.evaluate.view_methods import FLSS
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Graph, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import fit, solve_codes
 from visionnmf.exceptions import ParameterError
+from visionnmf.metrics import clustering_accuracy, clustering_information
 from visionnmf.models import truncated_svd
+from visionnmf.models.multiview.view_measures import sparseness
 
 FROBENIUS, ITERATIONS = Loss("frobenius"), 20
 RING = np.roll(np.eye(24), 1, axis=1) + np.roll(np.eye(24), -1, axis=1)
@@ -129,6 +133,28 @@ def unit_box(F, step):
     return np.clip(F, 0, 1)
 
 
+def cut(F, step, views):
+    """The prox of 0.1 times the largest entries: what is left after the projection onto the l1 ball."""
+    F = np.maximum(F, 0)
+    for view in views:
+        for row in F:
+            v, size = row[view], 0.1 * step
+            row[view] = v - size * naive_online.on_simplex(v / size) if v.sum() > size else 0
+    return F
+
+
+def in_balls(F, step, views, bounds, largest):
+    """The nearest point whose norms, or `largest` entries, of groups have at most these sums (equation 40)."""
+    F = np.maximum(F, 0)
+    for view, bound in zip(views, bounds, strict=True):
+        norms = np.linalg.norm(F[:, view], axis=1)
+        if largest:
+            F[:, view] = naive.l1_inf_by_bisection(F[:, view], bound)
+        elif norms.sum() > bound:
+            F[:, view] *= (bound * naive_online.on_simplex(norms / bound) / norms)[:, None]
+    return F
+
+
 VIEWS, SOME = [slice(0, 10), slice(10, 16)], [slice(0, 9), slice(9, 24)]  # features, samples
 BOX, GRAPH = Penalty(high=1), Penalty(graph=RING)
 AFEW = 4  # rounds of loops that take long
@@ -157,6 +183,20 @@ OWN = {  # parameters of NMF, and the loop; the rows of docs/papers.md
         {"solver": "ogm-paper", "penalty_W": Penalty(groups=SOME, group_l1=0.1)},
         halves(authors_smoothing, sides=({"prox": partial(shorter, views=SOME)}, {})),
     ),
+    "ogm with groups, largest entries": (
+        {"solver": "ogm-paper", "penalty_H": Penalty(groups=VIEWS, group_norm="inf", group_l1=0.1)},
+        halves(authors_smoothing, sides=({}, {"prox": partial(cut, views=VIEWS)})),
+    ),
+    **{
+        f"ogm within bounds of groups, {norm}": (
+            {"solver": "ogm-paper", "penalty_H": Penalty(groups=VIEWS, group_norm=norm, group_bound=[1.0, 0.5])},
+            halves(
+                authors_smoothing,
+                sides=({}, {"prox": partial(in_balls, views=VIEWS, bounds=(1.0, 0.5), largest=norm == "inf")}),
+            ),
+        )
+        for norm in (2, "inf")
+    },
     "GNMF": (
         {"solver": "mu", "loss": "frobenius", "penalty_W": GRAPH}, rounds_of(partial(naive_papers.gnmf, affinity=RING))
     ),
@@ -197,6 +237,8 @@ def test_the_estimator_returns_the_factors_of_the_paper(name, X, start):
     X, (Wt, H) = X + 0.5, [F + 0.1 for F in start]
     if "box" in name:
         Wt, H = Wt / 1.2, H / 1.2  # starts outside the box are scaled in
+    if "bounds" in name:
+        H = in_balls(H, 1, VIEWS, (1.0, 0.5), name.endswith("inf"))
     rounds = AFEW if name.startswith("rri") else ITERATIONS
     model = NMF(4, init="custom", max_iter=rounds, tol=0, **parameters)
     W = model.fit_transform(X, W=Wt.T, H=H)
@@ -320,6 +362,38 @@ def test_the_bound_of_groups_is_a_share_of_the_initial_one(rng, X):
     model.fit_transform(X, H=H)
     sums = [model.components_[:, view].max(axis=1).sum() for view in views]
     np.testing.assert_allclose(sums, bounds)  # the bounds hold, and they bind
+
+
+def test_measures_are_those_of_the_papers(rng):
+    truth, found = rng.integers(0, 4, 60), rng.integers(0, 4, 60)
+    matches = [np.mean(np.take(order, found) == truth) for order in permutations(range(4))]
+    assert clustering_accuracy(truth, found) == pytest.approx(max(matches))
+    joint = np.array([[np.mean((truth == c) & (found == k)) for k in range(4)] for c in range(4)])
+    entropies = [-sum(p * np.log(p) for p in joint.sum(axis=axis)) for axis in (0, 1)]
+    shared = sum(
+        joint[c, k] * np.log(joint[c, k] / joint[c].sum() / joint[:, k].sum()) for c, k in np.argwhere(joint > 0)
+    )
+    assert clustering_information(truth, found) == pytest.approx(shared / max(entropies))
+
+    X, groups = rng.random((12, 16)), np.repeat([0, 1], [10, 6])
+    for value, x in zip(sparseness(X, groups, 2)[:, 0], X, strict=True):  # equation 65
+        size = np.sqrt(10)
+        assert value == pytest.approx((size - sum(x[:10]) / np.sqrt(sum(x[:10] ** 2))) / (size - 1))
+
+    def peaks(F):
+        return sum(max(abs(row)) for row in F)
+
+    model = FLSS(3, groups, random_state=0).fit(X)
+    W = np.linalg.lstsq(model.components_.T, X.T, rcond=None)[0].T  # the best codes, without the last term of (63)
+    H = model.components_
+    least = ((X - W @ H) ** 2).sum() / 12 + 0.01 * (peaks(H[:, :10]) + peaks(H[:, 10:]))
+    assert least < model.objective_history_[-1] < least + 0.02 * peaks(W.T)
+    penalty = Penalty(groups=VIEWS, group_norm="inf", group_l1=1e-2)
+    model = NMF(3, loss="frobenius", penalty_W=Penalty(l2=1e-4), penalty_H=penalty, random_state=0, exact_codes=False)
+    W, H = model.fit_transform(X), model.components_
+    W, H = W / model.component_norms_, H * model.component_norms_[:, None]
+    value = ((X - W @ H) ** 2).sum() / 2 + 1e-2 * (peaks(H[:, :10]) + peaks(H[:, 10:])) + 1e-4 / 2 * (W**2).sum()
+    assert model.objective_history_[-1] == pytest.approx(value, rel=1e-3)  # equation 64
 
 
 # --- sBCD and projective NMF ------------------------------------------------------------------------------------------

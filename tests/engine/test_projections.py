@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy.optimize import brentq
+from naive import l1_inf_by_bisection, water_level
 
 from visionnmf.engine import projections
 
@@ -12,27 +12,6 @@ SIZES = st.tuples(st.integers(1, 5), st.integers(1, 6))
 SIGNED = hnp.arrays(np.float64, SIZES, elements=st.floats(-50, 50, width=32))
 POSITIVE = hnp.arrays(np.float64, SIZES, elements=st.floats(0, 50, width=32))
 RADII = st.floats(0.0625, 60, width=32)
-
-
-def water_level(v, radius):
-    """The level by bisection."""
-    return brentq(lambda t: np.maximum(v - t, 0).sum() - radius, v.max() - radius - 1, v.max(), xtol=1e-13)
-
-
-def l1_inf_by_bisection(V, radius):
-    """The projection onto the l1,inf ball by two nested bisections on the KKT conditions (Quattoni et al. 2009)."""
-    if V.max(axis=1).sum() <= radius:
-        return V
-
-    def cut(theta):
-        # a row that holds no more than theta vanishes
-        if theta == 0:
-            return V
-        levels = [water_level(v, theta) if v.sum() > theta else 0.0 for v in V]
-        return np.minimum(V, np.maximum(levels, 0)[:, None])
-
-    theta = brentq(lambda t: cut(t).max(axis=1).sum() - radius, 0, V.sum(), xtol=1e-13)
-    return cut(theta)
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,6 +11,7 @@ from visionnmf.apps.evaluate.online_baselines import (
     DiagonalOMF,
     IncrementalNMF,
     ItakuraSaitoNMF,
+    PrintedConjugateOMF,
     PrintedDiagonalOMF,
     PrintedOMF,
     VolumeNMF,
@@ -24,6 +25,9 @@ from visionnmf.exceptions import ParameterError
 ITERATIONS = 20
 HALVES = {
     "pnls": naive_papers.pnls,
+    "pg": naive_papers.projected_gradient,
+    "modified": naive_papers.modified,
+    "accelerated": naive_papers.accelerated,
     "qn": naive_papers.qn,
     "bfgs": lambda x, A, F: naive_papers.qn(x, A, F, length=0.1, steps=10),
     "pbb": lambda x, A, F: naive_papers.gradient_projection(x, A, F, spectral=True, memory=10, steps=20),
@@ -32,6 +36,7 @@ HALVES = {
     "bpp": naive_papers.exact,
     "cg": naive_papers.cg,
     "gcd": naive_papers.gcd,
+    "gd-cls": (lambda x, A, F: naive_papers.exact(x, A, F, l2=0.1), naive_papers.rescaled),
 }
 
 
@@ -56,17 +61,20 @@ def test_a_solver_is_its_loop(solver, X, start):
     Wt, H = start
     found = Wt.copy(), H.copy()
     after(iterate(solver, X, *found))
+    halves = HALVES[solver]
+    of_codes, of_components = halves if isinstance(halves, tuple) else (halves, halves)
     for _ in range(ITERATIONS):
-        Wt = HALVES[solver](X.T, H, Wt)
-        H = HALVES[solver](X, Wt, H)
+        Wt = of_codes(X.T, H, Wt)
+        H = of_components(X, Wt, H)
     for one, other in zip(found, (Wt, H), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
 def test_projected_gradient_ends_at_the_minimum(X, start):
     F, (A, _) = np.zeros((4, 16)), start
+    improve = LEAST_SQUARES["pg"][1]
     for _ in range(300):
-        LEAST_SQUARES["pg"](F, A @ A.T, A @ X)
+        improve(F, A @ A.T, A @ X)
     np.testing.assert_allclose(F, np.array([nnls(A.T, x)[0] for x in X.T]).T, atol=1e-4)
 
 
@@ -133,9 +141,13 @@ def test_the_volume_constraint_is_equations_41_and_42(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "update"),
-    [(PrintedOMF, naive_online.omf_update), (PrintedDiagonalOMF, naive_online.diagonal_update)],
+    [
+        (PrintedOMF, naive_online.omf_update),
+        (PrintedDiagonalOMF, naive_online.diagonal_update),
+        (PrintedConjugateOMF, naive_online.conjugate_update),
+    ],
 )
-def test_omf_and_omf_da_are_as_printed(rng, start, method, update):
+def test_omf_and_its_newton_steps_are_as_printed(rng, start, method, update):
     parts = np.kron(np.eye(4), np.ones(4)) + 0.2 * rng.random((4, 16))  # hardly alike, so that A is well conditioned
     X = rng.random((ITERATIONS, 4)) @ parts + 0.1 * rng.random((ITERATIONS, 16))
     H = np.array([naive_online.on_simplex(row) for row in start[1]])

@@ -28,28 +28,40 @@ def test_baselines_find_foreign_commands_learn_them_and_repeat_themselves(name, 
         BASELINES[name]().fit([])
 
 
-def test_the_papers_model_to_the_letter():
-    training = [["a", "a", "b"], ["b", "c", "a"], ["a", "c", "c"]]
-    model = MexPereraNMF(random_state=3).fit(training)
-    p = {"a": 4 / 9, "b": 2 / 9, "c": 3 / 9}
-    V = np.array([[2, 1, 1], [1, 1, 0], [0, 1, 2]], float)
-    A = np.array([-math.log(p[c]) / 3 for c in "abc"])[:, None] * V
-    rng = np.random.default_rng(3)
-    W = rng.uniform(0.1, 1.0, (3, 2))
-    W /= W.sum(axis=0)
-    H = rng.uniform(0.1, 1.0, (2, 3))
-    for _ in range(50):
+def factors(A, W, H, n):
+    """Equations 2 to 4 of Mex-Perera et al."""
+    rows, columns = range(len(A)), range(A.shape[1])
+    for _ in range(n):
+        P = W @ H
         H = np.array(
             [
-                [H[a, m] * sum(A[i, m] / (W @ H)[i, m] * W[i, a] for i in range(3)) / W[:, a].sum() for m in range(3)]
+                [H[a, m] * sum(A[i, m] / P[i, m] * W[i, a] for i in rows) / W[:, a].sum() for m in columns]
                 for a in range(2)
             ]
         )
-        W = np.array(
-            [[W[i, a] * sum(A[i, m] / (W @ H)[i, m] * H[a, m] for m in range(3)) for a in range(2)] for i in range(3)]
-        )
+        P = W @ H
+        W = np.array([[W[i, a] * sum(A[i, m] / P[i, m] * H[a, m] for m in columns) for a in range(2)] for i in rows])
         W /= W.sum(axis=0)
+    return W, H
+
+
+def start(seed=3):
+    rng = np.random.default_rng(seed)
+    W = rng.uniform(0.1, 1.0, (3, 2))
+    return W / W.sum(axis=0), rng.uniform(0.1, 1.0, (2, 3))
+
+
+TRAINING, COUNTS = [["a", "a", "b"], ["b", "c", "a"], ["a", "c", "c"]], np.array([[2, 1, 1], [1, 1, 0], [0, 1, 2]])
+
+
+def test_the_papers_model_to_the_letter():
+    training = TRAINING
+    model = MexPereraNMF(random_state=3).fit(training)
+    p = {"a": 4 / 9, "b": 2 / 9, "c": 3 / 9}
+    A = np.array([-math.log(p[c]) / 3 for c in "abc"])[:, None] * COUNTS
+    W, H = factors(A, *start(), 50)
     np.testing.assert_allclose(model.basis_, W)
+    np.testing.assert_allclose(model.codes_, H)
     # a test session with one unseen command: L = 4, N = 1
     a = np.array([-math.log(p["a"]) * 2, -math.log(p["b"]), 0]) / (4 - 1)
     h = np.full(2, a.sum() / 2)
@@ -58,6 +70,25 @@ def test_the_papers_model_to_the_letter():
     assert model.anomaly_score([["a", "b", "a", "z"]])[0] == pytest.approx(np.linalg.norm(a - W @ h) * 2)
     assert model.anomaly_score([["y", "z"]])[0] == 3
     assert MexPereraNMF(unseen_distance=0.0).fit(training).anomaly_score([["y", "z"]])[0] == 0
+    model.update(["c", "b", "b"])  # accepted: new weights, then two updates, for which its code is found first
+    V = np.concatenate([COUNTS, [[0], [2], [1]]], axis=1)
+    A = -np.log(V.sum(axis=1) / 12)[:, None] / 3 * V
+    h = np.full(2, A[:, 3].sum() / 2)
+    for _ in range(10):
+        h = h * (W.T @ (A[:, 3] / np.maximum(W @ h, 1e-12))) / W.sum(axis=0)
+    expected = factors(A, W, np.column_stack([H, h]), 2)
+    for one, other in zip((model.basis_, model.codes_), expected, strict=True):
+        np.testing.assert_allclose(one, other)
+
+
+def test_wangs_model_to_the_letter():
+    model = WangNMF(random_state=3).fit(TRAINING)
+    W, H = factors(COUNTS / 3, *start(), 50)
+    np.testing.assert_allclose(model.codes_, H)
+    v, h = np.array([2, 0, 1]) / 4, np.full(2, 0.5)  # of four commands one is unseen
+    for _ in range(10):
+        h = h * (W.T @ (v / np.maximum(W @ h, 1e-12))) / W.sum(axis=0)
+    assert model.anomaly_score([["a", "a", "c", "z"]])[0] == pytest.approx(abs(h.sum() - 1))
 
 
 def test_wangs_score_is_the_share_of_unseen_commands_in_the_limit(users):

@@ -4,6 +4,7 @@ import importlib
 import io
 import zipfile
 
+import naive_online
 import numpy as np
 import pytest
 from helpers import COMMANDS, make_chain, walk
@@ -28,6 +29,7 @@ from visionnmf.apps.reproduce.online_nmf import (
     CurveClaim,
     MarkedRuns,
     claim_rows,
+    follow,
     objective_tracks,
     simplex_start,
 )
@@ -157,16 +159,35 @@ def test_methods_share_starts_and_the_loss_falls(rng):
     np.testing.assert_allclose(simplex_start(3, 20, 0).sum(axis=1), 1)
 
 
+def test_the_loss_is_that_of_the_loop_with_the_best_codes(rng):
+    X = 0.1 + rng.random((12, 9))
+    start = simplex_start(3, 9, 0)
+    _, found = follow(X, start, SINGLE[0], "frobenius", 0, [12, 24])
+    order = np.concatenate([np.random.default_rng(epoch).permutation(12) for epoch in (0, 1)])
+    H, _ = naive_online.or_nmf(
+        X[order], start, np.random.RandomState(0), horizon=24, buffer=None, diameter=np.sqrt(6),
+        project=lambda H: np.array([naive_online.on_simplex(row) for row in H]),
+        find_codes=lambda x, H: naive_online.codes([x], H)[0], gradient=lambda H, x, w: np.outer(w, w @ H - x),
+    )  # fmt: skip
+    least = np.mean([((x - w @ H) ** 2).sum() / 2 for x, w in zip(X, naive_online.codes(X, H), strict=True)])
+    assert found[1, 1] == pytest.approx(least, rel=1e-6)
+
+
 def test_a_claim_is_judged_by_the_seconds_to_the_higher_end():
     fast = MarkedRuns(np.array([[1.0, 2, 3]]), np.array([[4.0, 3, 2]]))
     slow = MarkedRuns(np.array([[2.0, 4, 6]]), np.array([[5.0, 2, 1]]))
-    tracks = {"fast": fast, "slow": slow, "stops": "a gradient is infinite"}
+    stops = MarkedRuns(np.full((2, 3), np.nan), np.array([[np.nan] * 3, [9, 5, 1.0]]), "a gradient is infinite")
+    tracks = {"fast": fast, "slow": slow, "stops": stops}
     claim = CurveClaim("fast", "slow", ("seconds", "objective"), "yes, V.A")
     seconds, ends = claim_rows(5, tracks, claim)
-    assert seconds.ours == "3 against 4" and seconds.verdict == "confirmed"  # both are at 2, the end of the fast one
-    assert ends.ours == "2 against 1" and ends.verdict == "reversed"
+    assert (
+        seconds.ours == "3 against 4" and seconds.verdict == "confirmed; 1 pair only"
+    )  # both are at 2, the end of the fast one
+    assert ends.ours == "2 against 1" and ends.verdict == "reversed; 1 pair only"
     (row,) = claim_rows(5, tracks, claim._replace(first="stops"))
-    assert row.ours == "stops stops: a gradient is infinite" and row.verdict == "reversed"
+    assert row.ours == "stops stops from 1 of 2 starts: a gradient is infinite" and row.verdict == "does not run"
+    rows = claim_rows(5, tracks | {"slow": MarkedRuns(np.ones((2, 3)), np.ones((2, 3)))}, claim._replace(first="stops"))
+    assert [row.verdict for row in rows] == ["", "level; 1 pair only", "level; 1 pair only"]  # the other start
 
 
 def test_parts_are_matched_one_to_one(rng):

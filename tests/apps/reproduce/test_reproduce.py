@@ -144,11 +144,14 @@ def test_without_matplotlib_one_line_says_what_installs_it(calls, tmp_path, monk
 )
 def test_a_claim_is_judged_by_pairs(better, worse, paper, verdict):
     row = compared("", better, worse, paper=paper)
-    assert (row.verdict, row.paper) == (verdict, paper)
+    assert row.paper == paper
+    n = len(better)
+    assert row.verdict == f"{verdict}; {n} pair{'s' if n > 1 else ''} only"
+    assert compared("", better * 5, worse * 5, paper=paper).verdict == verdict
 
 
 def test_higher_figures_can_be_better():
-    assert compared("", [2.0], [1.0], higher=True).verdict == "confirmed"
+    assert compared("", [2.0], [1.0], higher=True).verdict == "confirmed; 1 pair only"
 
 
 def test_each_item_is_complete():

@@ -103,6 +103,8 @@ LEAST = or_nmf.LEAST / 9  # entry of a component with Itakura-Saito, which the p
 CASES = {
     "all samples": ({}, {}, {}),
     "a buffer": ({"buffer": 3}, {}, {}),
+    "windows": ({"batch_size": 3}, {}, {"window": 3}),
+    "windows and a buffer": ({"batch_size": 3, "buffer": 2}, {}, {"window": 3}),
     "l1 of codes": ({}, {"penalty_W": Penalties(l1=0.2)}, {"find_codes": lambda x, H: formulas.codes([x], H, 0.2)[0]}),
     "l2 of both": (
         {},
@@ -149,13 +151,13 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
         "diameter": np.sqrt(6),
         "find_codes": lambda x, H: formulas.codes([x], H)[0],
         "gradient": squares_gradient,
-        "horizon": 12,
+        "horizon": 12 // theirs.get("window", 1),
         "buffer": options.get("buffer"),
         **theirs,
     }
-    settings = OnlineOptions(batch_size=1, forget_factor=1, buffer=options.get("buffer"), horizon=12)
+    settings = {"batch_size": 1, "buffer": None, "forget_factor": 1, "horizon": arguments["horizon"], **options}
     n = 5 if case == "itakura-saito" else 12  # the two searches for codes end a little apart, and steps are many
-    found, state = learnt("or-nmf", X[:n], start, options=settings, seed=3, **ours)
+    found, state = learnt("or-nmf", X[:n], start, options=OnlineOptions(**settings), seed=3, **ours)
     expected, largest = formulas.or_nmf(X[:n], start, RandomState(3), **arguments)
     np.testing.assert_allclose(found, expected, atol=1e-4 if case == "itakura-saito" else 1e-6)
     assert state.largest_gradient == pytest.approx(largest, rel=1e-3)
