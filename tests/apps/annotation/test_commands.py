@@ -258,6 +258,8 @@ def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypat
         result = run_command(*command)
         assert result.exit_code == 2
         assert "none of the 30 images has keywords" in result.stderr and "--labels must be a CSV" in result.stderr
+    result = run_command("annotate", "predict", model, photos[0], "--csv", tmp_path / "no" / "t.csv")
+    assert result.exit_code == 2 and "there is no folder" in result.stderr
 
 
 def test_each_step_of_training_is_reported(photos, tmp_path):
@@ -266,12 +268,6 @@ def test_each_step_of_training_is_reported(photos, tmp_path):
     train(folder, tmp_path / "m.npz", labels=table, kinds=["rgb", "lab"], progress=lambda *step: seen.append(step))
     assert list(dict.fromkeys(stage for stage, _, _ in seen))[-3:] == ["extracting", "coding", "learning words"]
     assert seen[-1][1] == seen[-1][2] == 3 and ("coding", 2, 2) in seen
-
-
-def test_folders_are_looked_for_before_the_work(model, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(FeatureExtraction, "extract", None)
-    result = run_command("annotate", "predict", model, photos[0], "--csv", tmp_path / "no" / "t.csv")
-    assert result.exit_code == 2 and "there is no folder" in result.stderr
 
 
 def test_lines_of_json_end_at_newlines_alone(tmp_path):

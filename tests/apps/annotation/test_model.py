@@ -117,15 +117,6 @@ def test_numbers_of_numpy_are_kept_in_a_file(rng, tmp_path):
     assert load(tmp_path / "n.npz").annotator.n_components == 3
 
 
-def test_the_same_seed_gives_the_same_and_threads_change_nothing(rng, monkeypatch):
-    X, Y = made(rng, 100)
-    found = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        found.append(ImageAnnotator(n_components=5).fit(X, Y).predict_proba(X))
-    np.testing.assert_array_equal(*found)
-
-
 @pytest.mark.parametrize("method", ["weighted", "jec", "jec-greedy"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_images(method, n):

@@ -176,16 +176,12 @@ def test_identify_in_words(model, folder, rng, tmp_path):
     assert "noise.png: nobody known (nearest: person " in second
 
 
-def test_a_picture_that_cannot_be_read_is_left_out(folder, tmp_path):
+def test_a_picture_that_cannot_be_read_is_left_out_and_named_once(folder, tmp_path):
     (folder / "person 0" / "7.png").write_text("no picture")
-    result = run("faces", "train", folder, "--model", tmp_path / "m.npz")
-    assert result.exit_code == 1 and "7.png" in result.stdout and (tmp_path / "m.npz").exists()
-
-
-def test_what_is_left_out_is_said_once(folder, tmp_path):
-    (folder / "person 0" / "7.png").write_text("no picture")
-    result = run("faces", "cluster", folder, "--out", tmp_path / "out")
-    assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+    for command, option, made in (("train", "--model", "m.npz"), ("cluster", "--out", "out/clusters.csv")):
+        result = run("faces", command, folder, option, tmp_path / made.split("/")[0])
+        assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+        assert (tmp_path / made).exists()
 
 
 def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):

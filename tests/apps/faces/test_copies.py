@@ -1,11 +1,10 @@
 """Copies of one photograph within a person count as one image where images are left out."""
 
 import io
-import json
 
 import numpy as np
 import pytest
-from helpers import made_faces, rows, run_command as run
+from helpers import made_faces, rows
 from PIL import Image
 
 from visionnmf.apps.faces import FaceRecognizer
@@ -99,12 +98,3 @@ def test_copies_of_some_images_change_no_choice_and_no_rate_by_much(rng):
     assert twice.threshold_ == pytest.approx(plain.threshold_, rel=0.15)
     assert twice.false_rejection_rate_ == pytest.approx(plain.false_rejection_rate_, abs=0.1)
     assert twice.rate_intervals_[1, 1] > 0.8 * plain.rate_intervals_[1, 1]
-
-
-@pytest.mark.slow
-def test_the_command_names_a_copy(folder, tmp_path):
-    (folder / "person 1" / "9.png").write_bytes((folder / "person 1" / "3.png").read_bytes())
-    found = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--json")
-    assert found.exit_code == 0 and found.stderr == ""
-    (note,) = json.loads(found.stdout)["notes"]
-    assert note.startswith("person 1/9.png is a copy of another image of the same person; copies count as one image")

@@ -116,7 +116,7 @@ def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no
     assert report["people"] == [f"person {i}" for i in range(4)]
     shared, copied = report["notes"]
     assert shared == "person 0/3.png and person 2/9.png are the same image of two people; remove it from one of them"
-    assert copied.startswith("person 1/9.png is a copy of another image of the same person")
+    assert copied.startswith("person 1/9.png is a copy of another image of the same person; copies count as one image")
 
 
 def test_fit_warns_of_one_image_of_two_people(rng):
