@@ -161,6 +161,7 @@ def check_proximal(record):
                     other = np.minimum(S + size * rng.normal(size=S.shape) * (rng.random(S.shape) < 0.3), X)
                     distance = ((other - S) ** 2).sum(axis=1) / (2 * bounds)  # by which a convex function is worse
                     assert (cost(other) >= cost(S) + distance - 1e-6).all()
+            assert entries is None or new[1, 2] == 0  # to the bit, so that missing entries change nothing
             np.testing.assert_allclose(V, P + 2 * new - decay * U, atol=1e-12)
             np.testing.assert_allclose(residuals, np.abs(new - decay * U).sum(axis=1))
             expected = values(record, X, P, parameter, entries)

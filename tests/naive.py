@@ -75,17 +75,6 @@ def hals(F, G, B, low, high, ridge, sweeps, alternate=False):
     return F
 
 
-def admm_pass(X, P, U, bound, decay):
-    V, new = np.empty_like(X), np.empty_like(X)
-    bound = np.broadcast_to(bound, X.shape)
-    for j in range(X.shape[0]):
-        for i in range(X.shape[1]):
-            u = U[j, i] * decay
-            new[j, i] = min(max(X[j, i] - P[j, i] + u, -bound[j, i]), bound[j, i])
-            V[j, i] = P[j, i] + 2 * new[j, i] - u
-    return V, new
-
-
 def least_absolute_deviations(x, H, low=0.0, high=None):
     """``min_w |x - w H|_1`` over a box, by linear programming."""
     r, n = H.shape

@@ -13,11 +13,7 @@ import tifffile
 from helpers import data_file
 from PIL import Image
 
-from visionnmf.exceptions import (
-    TooLargeError,
-    UnreadableError,
-    UnsupportedError,
-)
+from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import read_image, read_reduced, sample_names
 from visionnmf.io.images import decode_image, read_with_notes
 
@@ -71,6 +67,7 @@ def _read(tmp_path, data, name="picture.bin", **options):
     return read_image(path, **options)
 
 
+_ALPHA = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
 EXACT = {
     "png grey": (_encode(GREY8, "PNG"), _grey(GREY8)),
     "png rgb": (_encode(RGB8, "PNG"), RGB8),
@@ -99,10 +96,7 @@ EXACT = {
     "tiff 16 rgb predictor": (_tiff(RGB16, photometric="rgb", compression="zlib", predictor=True), RGB16),
     "tiff 16 rgb tiles": (_tiff(RGB16, photometric="rgb", compression="zlib", tile=(16, 16)), RGB16),
     "tiff 16 rgb lzw": (cv2.imencode(".tif", RGB16[..., ::-1])[1].tobytes(), RGB16),
-    "tiff 16 opaque rgba": (
-        _tiff(np.dstack([RGB16, np.full_like(GREY16, 65535)]), photometric="rgb", extrasamples=["unassalpha"]),
-        RGB16,
-    ),
+    "tiff 16 opaque rgba": (_tiff(np.dstack([RGB16, np.full_like(GREY16, 65535)]), **_ALPHA), RGB16),
     "tiff float": (_tiff((GREY16 / 65535).astype(np.float32)), _grey(GREY16)),
     "tiff double rgb": (_tiff(RGB16 / 65535, photometric="rgb"), RGB16),
 }
@@ -127,9 +121,8 @@ def test_jpeg_comes_back_nearly(tmp_path, mode):
 def test_palette_and_gif(tmp_path):
     palette = Image.fromarray(RGB8).quantize(16)
     expected = np.asarray(palette.convert("RGB"))
-    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "PNG")), expected)
-    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "TIFF")), expected)
-    np.testing.assert_array_equal(_read(tmp_path, _encode(palette, "GIF")), expected)
+    for form in ("PNG", "TIFF", "GIF"):
+        np.testing.assert_array_equal(_read(tmp_path, _encode(palette, form)), expected)
 
 
 def _oriented(array, orientation):
@@ -170,6 +163,7 @@ def test_every_orientation_comes_back_upright(tmp_path, form, orientation):
 
 OPACITY = np.linspace(0, 255, WIDTH).astype(np.uint8)
 _alpha16 = np.broadcast_to(OPACITY.astype(np.uint16) * 257, GREY16.shape)
+_premultiplied = np.rint(RGB16 * (_alpha16[..., None] / 65535)).astype(np.uint16)
 
 
 def _on_white(colour, opacity, white):
@@ -182,16 +176,9 @@ TRANSPARENT = {
     "tiff rgba": (_encode(_rgba(OPACITY), "TIFF"), _on_white(RGB8, OPACITY, 255)),
     "rgba 16": (_png(np.dstack([RGB16, _alpha16]), 6), _on_white(RGB16, _alpha16, 65535)),
     "grey+alpha 16": (_png(np.dstack([GREY16, _alpha16]), 4), _on_white(_grey(GREY16), _alpha16, 65535)),
-    "tiff rgba 16": (
-        _tiff(np.dstack([RGB16, _alpha16]), photometric="rgb", extrasamples=["unassalpha"]),
-        _on_white(RGB16, _alpha16, 65535),
-    ),
+    "tiff rgba 16": (_tiff(np.dstack([RGB16, _alpha16]), **_ALPHA), _on_white(RGB16, _alpha16, 65535)),
     "tiff premultiplied 16": (
-        _tiff(
-            np.dstack([np.rint(RGB16 * (_alpha16[..., None] / 65535)).astype(np.uint16), _alpha16]),
-            photometric="rgb",
-            extrasamples=["assocalpha"],
-        ),
+        _tiff(np.dstack([_premultiplied, _alpha16]), photometric="rgb", extrasamples=["assocalpha"]),
         _on_white(RGB16, _alpha16, 65535),
     ),
     "grey colour key 16": (
@@ -349,16 +336,11 @@ def test_planes_that_only_opencv_decodes_are_refused(tmp_path):
         _read(tmp_path, bytes(patched))
 
 
-_jpeg, _deep, _strips = _encode(RGB8, "JPEG"), _png(RGB16, 2), _tiff(RGB16, photometric="rgb", rowsperstrip=4)
-_text_bomb = _chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(80_000_000), 9))
+_bomb, _lzw = zlib.compress(bytes(80_000_000), 9), _encode(GREY16, "TIFF", compression="tiff_lzw")
 
 HOSTILE = {
     "empty": (b"", UnreadableError, r"the file is empty \(0 bytes\)"),
-    "text": (
-        b"hello\nworld, this is no picture\n",
-        UnreadableError,
-        r"not a picture that can be read, it looks like text; JPEG, PNG",
-    ),
+    "text": (b"hello\nworld, this is no picture\n", UnreadableError, "it looks like text; JPEG, PNG"),
     "noise": (bytes(range(128, 256)) * 8, UnreadableError, r"not a picture that can be read or damaged; JPEG, PNG"),
     "avi": (b"RIFF\0\1\0\0AVI LIST" + bytes(500), UnreadableError, r"it looks like a video"),
     "mp4": (b"\0\0\0\x20ftypisom" + bytes(500), UnreadableError, r"it looks like a video"),
@@ -367,65 +349,37 @@ HOSTILE = {
     "huge png": (
         _png(GREY8[..., None], 0, size=(100_000, 100_000)),
         TooLargeError,
-        r"10000000000 pixels; at most 100000000",
+        "10000000000 pixels; at most 100000",
     ),
-    "large png": (
-        _png(GREY8[..., None], 0, size=(11_000, 10_000)),
-        TooLargeError,
-        r"10000 x 11000 = 110000000 pixels; at most",
-    ),
+    "large png": (_png(GREY8[..., None], 0, size=(11_000, 10_000)), TooLargeError, "10000 x 11000 = 110000000 pixels"),
     "huge tiff": (_patched_tiff(_tiff(GREY16), {256: 65535, 257: 65535}), TooLargeError, "65535 x 65535"),
     "huge 8-bit tiff": (_patched_tiff(_tiff(GREY8), {256: 65535, 257: 65535}), TooLargeError, "65535 x 65535"),
-    "missing strip": (
-        _patched_tiff(_encode(GREY16, "TIFF", compression="tiff_lzw"), {273: 10**6}),
-        UnreadableError,
-        "holds fewer data than it declares",
-    ),
-    "grown tiff": (
-        _patched_tiff(_tiff(GREY16), {256: 9000, 257: 9000}),
-        UnreadableError,
-        "it has 1 of 375 parts",
-    ),
-    "wide tiff": (
-        _patched_tiff(_tiff(GREY16, rowsperstrip=HEIGHT), {256: 9000}),
-        UnreadableError,
-        "holds fewer data than it declares",
-    ),
+    "missing strip": (_patched_tiff(_lzw, {273: 10**6}), UnreadableError, "holds fewer data than it declares"),
+    "grown tiff": (_patched_tiff(_tiff(GREY16), {256: 9000, 257: 9000}), UnreadableError, "it has 1 of 375 parts"),
+    "wide tiff": (_patched_tiff(_tiff(GREY16, rowsperstrip=HEIGHT), {256: 9000}), UnreadableError, "holds fewer data"),
     "zero size png": (_png(GREY8[..., None], 0, size=(0, 5)), UnreadableError, "damaged"),
     "short png data": (_png(RGB8, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
     "short deep png data": (_png(RGB16, 2, pixels=zlib.compress(bytes(50))), UnreadableError, "cut off or damaged"),
-    "text bomb png": (_png(RGB8, 2, extra=_text_bomb), UnreadableError, "damaged"),
+    "text bomb png": (_png(RGB8, 2, extra=_chunk(b"zTXt", b"Comment\0\0" + _bomb)), UnreadableError, "damaged"),
     "png without end": (_encode(RGB8, "PNG")[:-12], UnreadableError, "cut off before the end of the PNG data"),
     "tiff of 5, 6 and 5 bits": (_tiff_of_565_bits(), UnsupportedError, r"channels of \(5, 6, 5\) bits"),
     "float nan": (_floats(0, 1, np.nan, np.inf), UnsupportedError, r"2 values are NaN or infinite; replace them"),
-    "float range": (
-        _floats(0, 255),
-        UnsupportedError,
-        r"float values from 0 to 255; floats must lie in \[0, 1\]: rescale",
-    ),
+    "float range": (_floats(0, 255), UnsupportedError, r"float values from 0 to 255; floats must lie in \[0, 1\]"),
     "float negative": (_floats(-0.5, 1), UnsupportedError, r"float values from -0.5 to 1"),
     "int16": (_tiff(GREY16.astype(np.int16)), UnsupportedError, r"int16 samples .* save the picture as 8- or 16-bit"),
     "uint32": (_tiff(GREY16.astype(np.uint32)), UnsupportedError, r"uint32 samples"),
     "complex": (_tiff(GREY16.astype(np.complex64)), UnsupportedError, r"complex64 samples"),
-    "five channels": (
-        _tiff(np.repeat(GREY16[..., None], 5, 2), photometric="minisblack", planarconfig="contig"),
-        UnsupportedError,
-        "5 channels",
-    ),
+    "five channels": (_tiff(np.repeat(GREY16[..., None], 5, 2), planarconfig="contig"), UnsupportedError, "5 channels"),
 } | {
     f"{kind} cut at {part}": (_cut(data, part), UnreadableError, "cut off|damaged|not a picture")
     for kind, data in {
-        "jpeg": _jpeg,
-        "progressive jpeg": _encode(RGB8, "JPEG", progressive=True),
-        "png": _encode(RGB8, "PNG"),
-        "deep png": _deep,
-        "gif": _encode(RGB8, "GIF"),
-        "bmp": _encode(RGB8, "BMP"),
-        "webp": _encode(RGB8, "WEBP"),
-        "tiff": _tiff(RGB8, photometric="rgb"),
-        "lzw tiff": _encode(RGB8, "TIFF", compression="tiff_lzw"),
-        "deep tiff": _strips,
-        "float tiff": _floats(0, 1),
+        **{form: _encode(RGB8, form) for form in ("JPEG", "PNG", "GIF", "BMP", "WEBP")},
+        "progressive JPEG": _encode(RGB8, "JPEG", progressive=True),
+        "deep PNG": _png(RGB16, 2),
+        "TIFF": _tiff(RGB8, photometric="rgb"),
+        "LZW TIFF": _encode(RGB8, "TIFF", compression="tiff_lzw"),
+        "deep TIFF": _tiff(RGB16, photometric="rgb", rowsperstrip=4),
+        "float TIFF": _floats(0, 1),
     }.items()
     for part in (0.02, 0.1, 0.5, 0.9)
 }
@@ -544,15 +498,12 @@ def test_research_photograph():
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
 def test_the_transparent_grey_of_a_png_of_any_depth_becomes_white(bits):
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
     most = 2**bits - 1
     row = "".join(f"{value:0{bits}b}" for value in [0, 1, most, 0] * 2)  # whole bytes
     rows = b"\0" + int(row, 2).to_bytes(bits)
     header = struct.pack(">IIBBBBB", 8, 1, bits, 0, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"tRNS", struct.pack(">H", 1)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    data = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks)
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*each) for each in chunks)
     with pytest.warns(UserWarning, match="transparent"):
         image = decode_image(data, "made.png")
     white = np.iinfo(image.dtype).max

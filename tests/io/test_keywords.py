@@ -32,8 +32,8 @@ def iptc(*words, utf8=True):
     return b"\xff\xed" + struct.pack(">H", len(content) + 2) + content
 
 
-def jpeg(path, xmp=b"", segment=b""):
-    Image.new("RGB", (4, 3), (9, 99, 200)).save(path)
+def jpeg(path, xmp=b"", segment=b"", image=None):
+    (image or Image.new("RGB", (4, 3), (9, 99, 200))).save(path)
     content = path.read_bytes()
     if xmp:  # Pillow before 11 does not write it
         xmp = b"http://ns.adobe.com/xap/1.0/\x00" + xmp
@@ -49,17 +49,13 @@ def test_xmp_iptc_and_sidecars(tmp_path):
     (tmp_path / "a.xmp").write_bytes(packet("of Lightroom"))
     assert read_keywords(path) == ["from the sidecar", "of Lightroom", "Zürich & See", "Nacht", "日本"]
     assert read_keywords(jpeg(tmp_path / "b.jpg", segment=iptc("Fuß", utf8=False))) == ["Fuß"]
-    assert read_keywords(jpeg(tmp_path / "c.jpg")) == []
+    assert read_keywords(jpeg(tmp_path / "c.jpg", segment=iptc(""))) == []
 
 
 def test_a_packet_without_an_end_is_reported(tmp_path):
     path = jpeg(tmp_path / "a.jpg", packet("Nacht").replace(b"</x:xmpmeta>", b""), iptc("Wald"))
     found = find_keywords(path)
     assert found.words == ["Wald"] and "its XMP metadata are damaged" in found.damaged[0]
-
-
-def test_an_empty_keyword_of_iptc_is_passed_over(tmp_path):
-    assert read_keywords(jpeg(tmp_path / "a.jpg", segment=iptc("", "Nacht"))) == ["Nacht"]
 
 
 @pytest.mark.parametrize("form", ["png", "webp", "tiff"])
@@ -72,18 +68,14 @@ def test_xmp_of_other_formats(form, tmp_path):
     assert read_keywords(path) == ["Wald"]
 
 
+ENTITIES = b"".join(b'<!ENTITY b%d "%b">' % (i, b"&b%d;" % (i - 1) * 99) for i in range(1, 9))
 DAMAGED = [
     b"<x:xmpmeta",
     packet("a")[:-20],
     b"<a>" * 60,
     b"\xff\xfe\x00\x01",
     packet("&c;"),
-    b'<!DOCTYPE a [<!ENTITY b0 "'
-    + b"a" * 1000
-    + b'">'
-    + b"".join(b'<!ENTITY b%d "%b">' % (i, b"&b%d;" % (i - 1) * 99) for i in range(1, 9))
-    + b"]>"
-    + packet("&b8;"),  # would expand to 10^19 letters
+    b'<!DOCTYPE a [<!ENTITY b0 "%b">%b]>%b' % (b"a" * 1000, ENTITIES, packet("&b8;")),  # would expand to 10^19 letters
     b'<?xml version="1.0" encoding="foo"?><a/>',
 ]
 
@@ -125,12 +117,8 @@ def test_another_programs_sidecar_is_never_replaced(tmp_path):
 
 
 def test_words_have_one_form():
-    assert clean_words(["  e\u0301t\u00e9 ", "\u00e9t\u00e9", "a\u0000b\nc", "", " ", "A", "a"]) == [
-        "été",
-        "a b c",
-        "A",
-        "a",
-    ]
+    found = clean_words(["  e\u0301t\u00e9 ", "\u00e9t\u00e9", "a\u0000b\nc", "", " ", "A", "a"])
+    assert found == ["été", "a b c", "A", "a"]
 
 
 def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
@@ -142,11 +130,5 @@ def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
 
 @pytest.mark.slow
 def test_photographs_beyond_the_limit_of_pillow_have_keywords(tmp_path):
-    words = b"".join(b"\x1c\x02\x19" + struct.pack(">H", len(word)) + word for word in (b"sea", b"sky"))
-    segment = b"Photoshop 3.0\0" + b"8BIM\x04\x04\0\0" + struct.pack(">I", len(words)) + words
-    Image.new("L", (16320, 12240)).save(tmp_path / "x.jpg")
-    whole = (tmp_path / "x.jpg").read_bytes()
-    (tmp_path / "x.jpg").write_bytes(
-        whole[:2] + b"\xff\xed" + struct.pack(">H", len(segment) + 2) + segment + whole[2:]
-    )
-    assert read_keywords(tmp_path / "x.jpg") == ["sea", "sky"]
+    path = jpeg(tmp_path / "x.jpg", segment=iptc("sea", "sky"), image=Image.new("L", (16320, 12240)))
+    assert read_keywords(path) == ["sea", "sky"]

@@ -17,19 +17,9 @@ from PIL import Image
 
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.exceptions import MediaError, OutdatedError, OutputExistsError, ParameterError
-from visionnmf.io import (
-    VideoWriter,
-    check_outputs,
-    check_outside,
-    output_file,
-    output_folder,
-    outputs,
-    read_image,
-    record_of,
-    recording,
-    together,
-    write_image,
-)
+from visionnmf.io import VideoWriter, check_outputs, check_outside, output_file, output_folder, outputs, read_image
+from visionnmf.io.images import write_image
+from visionnmf.io.outputs import record_of, recording, together
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="2" height="2">\n<g/></svg>'
 
@@ -123,14 +113,6 @@ def test_an_existing_output_needs_force(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-def test_an_output_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    target = tmp_path / "out.png"
-    with pytest.raises(OutputExistsError), output_file(target):
-        target.write_bytes(b"somebody else's")
-    assert target.read_bytes() == b"somebody else's"
-    assert os.listdir(tmp_path) == ["out.png"]
-
-
 def test_output_folder_must_exist(tmp_path):
     with pytest.raises(MediaError, match=r"there is no folder .*missing; create it first"):
         output_file(tmp_path / "missing" / "out.png").__enter__()
@@ -216,13 +198,12 @@ def test_files_of_all_writers_appear_together(tmp_path):
     assert (read_image(tmp_path / "a.png") == 0).all()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
-def test_an_error_leaves_none_and_keeps_the_old(tmp_path, error):
+def test_an_error_leaves_none_and_keeps_the_old(tmp_path):
     _touch(tmp_path, "a.png")
-    with pytest.raises(error), together():
+    with pytest.raises(KeyboardInterrupt), together():
         write_image(tmp_path / "a.png", FRAME, force=True)
         with output_file(tmp_path / "b.txt"):
-            raise error
+            raise KeyboardInterrupt
     assert _names(tmp_path) == ["a.png"]
     assert (tmp_path / "a.png").read_bytes() == b"x"
     write_image(tmp_path / "b.png", FRAME)  # the block is over
@@ -275,9 +256,7 @@ def test_a_full_disk_is_told_by_the_name_of_the_output(tmp_path):
 
 
 def test_what_a_killed_writer_has_left_is_removed_by_the_next(tmp_path):
-    code = (
-        "import os, sys; from visionnmf.io import output_file\nwith output_file(sys.argv[1]): os.kill(os.getpid(), 9)"
-    )
+    code = "import os, sys, visionnmf.io as io\nwith io.output_file(sys.argv[1]): os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "dead.png")], check=False)
     (left,) = _names(tmp_path)
     elsewhere = re.sub("-[0-9a-f]{8}", "-0badc0de", left)  # of another machine, whose processes cannot be seen

@@ -218,14 +218,6 @@ def test_damaged_and_huge_movies_are_one_line(tmp_path, monkeypatch):
         open_video(path)
 
 
-def test_a_thousand_holes_are_counted():
-    timeline = Timeline(0.04)
-    for number in range(50_000):
-        if number % 40:
-            timeline.add(0.04 * number)
-    assert timeline.hole_note.startswith("1249 frames are missing")
-
-
 @pytest.mark.parametrize(
     ("pages", "what"),
     [

@@ -86,11 +86,8 @@ def test_rotation_of_telephones(files, tmp_path, name):
 
 
 def test_variable_frame_rate_and_sound_are_no_damage(tmp_path):
-    pts = [i * (i + 7) // 6 for i in range(1, N + 1)]
-    for name, codec in (("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.avi", "mpeg4")):  # AVI: with empty packets
-        reader = VideoReader(encode(tmp_path / name, codec, "yuv420p", pts=pts))
-        assert len(list(reader)) == N and reader.problem is None
-    assert reader.declared_frames > 2 * N
+    reader = VideoReader(encode(tmp_path / "x.avi", "mpeg4", "yuv420p", pts=UNEVEN))  # with empty packets
+    assert len(list(reader)) == N and reader.problem is None and reader.declared_frames > 2 * N
     for name in ("x.mp4", "x.mkv"):
         for sound in (10, 90):  # shorter and longer than the pictures
             reader = VideoReader(encode(tmp_path / name, "libx264", "yuv420p", sound=sound))
@@ -171,6 +168,7 @@ def test_uneven_times_are_those_of_the_file(tmp_path, name, codec):
     reader = VideoReader(encode(tmp_path / name, codec, "yuv420p", pts=UNEVEN))
     times = np.array([reader.time for _ in reader])
     np.testing.assert_allclose(times - times[0], (np.array(UNEVEN) - UNEVEN[0]) / 25, atol=1e-9)
+    assert len(times) == N and reader.problem is None
 
 
 def test_sound_that_begins_before_the_pictures_counts(tmp_path):
@@ -200,10 +198,8 @@ def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, cod
 @pytest.mark.parametrize(
     ("zero", "stamps", "expected"),
     [
-        (0, [0, 0.5, 0.6], [0, 0.5, 0.6]),
-        (None, [3.0, 3.5], [0, 0.5]),
+        *((0, [0, 0.5, 0.6], [0, 0.5, 0.6]), (None, [3.0, 3.5], [0, 0.5]), (1, [1.5, 2], [0.5, 1])),
         (2, [1, 1.5], [0, 0.5]),  # begins before the file says
-        (1, [1.5, 2], [0.5, 1]),
         (0, [None, None, 0.9], [0, 0.25, 0.9]),
         (0, [0.5, 0.5, 0.5, 2], [0.5, 0.75, 1, 2]),  # twice, thrice
         (0, [0, 0.25, 0.25, 0.5, 0.75, 1], [0, 0.25, 0.5, 0.5625, 0.75, 1]),  # a frame too many does not push the rest

@@ -141,50 +141,30 @@ def _declared_size(path):
     path.write_bytes(data)
 
 
-def _png_bytes():
+def _still(form, times=1):
     buffer = io.BytesIO()
-    Image.fromarray(CLIP[0]).save(buffer, "PNG")
-    return buffer.getvalue()
+    Image.fromarray(CLIP[0]).save(buffer, form)
+    return lambda path: path.write_bytes(times * buffer.getvalue()), UnreadableError, "a still picture, not a video"
 
 
-def _still(form):
-    return lambda path: Image.fromarray(CLIP[0]).save(path, form)
+NONE = "not a video that can be read"
+PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nhttp://127.0.0.1:9/x.ts\n"
 
 
 HOSTILE = {
     "empty.mp4": (lambda path: path.touch(), UnreadableError, r"the file is empty \(0 bytes\)"),
     "folder.mp4": (lambda path: path.mkdir(), UnreadableError, "a folder, not a file; name the files in it"),
     "missing.mp4": (lambda path: None, UnreadableError, "no such file"),
-    "text.mp4": (lambda path: path.write_text("hello\n" * 99), UnreadableError, "not a video that can be read"),
-    "zeros.avi": (lambda path: path.write_bytes(bytes(9999)), UnreadableError, "not a video that can be read"),
-    "noise.mkv": (
-        lambda path: path.write_bytes(np.random.default_rng(0).bytes(9999)),
-        UnreadableError,
-        "not a video that can be read",
-    ),
-    "playlist.m3u8": (
-        lambda path: path.write_text("#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nhttp://127.0.0.1:9/x.ts\n"),
-        UnreadableError,
-        "not a video that can be read",
-    ),
-    "concat.mp4": (
-        lambda path: path.write_text("ffconcat version 1.0\nfile /etc/hostname\n"),
-        UnreadableError,
-        "not a video that can be read",
-    ),
+    "text.mp4": (lambda path: path.write_text("hello\n" * 99), UnreadableError, NONE),
+    "zeros.avi": (lambda path: path.write_bytes(bytes(9999)), UnreadableError, NONE),
+    "noise.mkv": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(9999)), UnreadableError, NONE),
+    "playlist.m3u8": (lambda path: path.write_text(PLAYLIST), UnreadableError, NONE),
+    "concat.mp4": (lambda path: path.write_text("ffconcat version 1.0\nfile /etc/hostname\n"), UnreadableError, NONE),
     "sound.mp4": (_only_sound, UnreadableError, "not a video: it holds only sound"),
     "nothing.avi": (_no_frames, UnreadableError, "no frame can be decoded|not a video"),
-    "still.png": (_still("PNG"), UnreadableError, "a still picture, not a video"),
-    "still.jpg": (_still("JPEG"), UnreadableError, "a still picture, not a video"),
-    "still.gif": (_still("GIF"), UnreadableError, "a still picture, not a video"),
-    "still.webp": (_still("WEBP"), UnreadableError, "a still picture, not a video"),
-    "still.tif": (_still("TIFF"), UnreadableError, "a still picture, not a video"),
-    "stills.png": (
-        lambda path: path.write_bytes(2 * _png_bytes()),
-        UnreadableError,
-        "a still picture, not a video",
-    ),
-    "still.mp4": (_still("PNG"), UnreadableError, "a still picture, not a video"),
+    **{f"still.{form.lower()}": _still(form) for form in ("PNG", "JPEG", "GIF", "WEBP", "TIFF")},
+    "stills.png": _still("PNG", 2),
+    "still.mp4": _still("PNG"),
     "huge.avi": (_declared_size, TooLargeError, r"declares frames of 100000 x 100000 = 10000000000 pixels; at most"),
 }
 
@@ -284,10 +264,7 @@ def test_the_size_limit_holds_before_decoding(files, name):
 
 def test_a_size_that_changes_is_refused_at_its_frame(tmp_path):
     path = tmp_path / "two.ts"
-    parts = [
-        encode(tmp_path / f"{i}.ts", "mpeg2video", "yuv420p", frames=make_clip(10, 48, w))
-        for i, w in ((0, 64), (1, 96))
-    ]
+    parts = [encode(tmp_path / f"{w}.ts", "mpeg2video", "yuv420p", frames=make_clip(10, 48, w)) for w in (64, 96)]
     path.write_bytes(b"".join(part.read_bytes() for part in parts))
     got = 0
     with pytest.raises(UnsupportedError, match=r"the size changes from 64 x 48 to 96 x 48 at frame (10|11);"):

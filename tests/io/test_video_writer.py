@@ -7,27 +7,21 @@ from fractions import Fraction
 import av
 import numpy as np
 import pytest
+from clips import CLIP, HEIGHT, WIDTH, difference, make_clip
 
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, recording
 
-HEIGHT, WIDTH = 48, 64
+
+def refused(error, sentence, path, frames=(), width=WIDTH, **options):
+    """Whether a writer of H.264 raises one error, and leaves no file."""
+    with pytest.raises(error, match=sentence), VideoWriter(path, width=width, **OPTIONS | options) as writer:
+        for frame in frames:
+            writer.write(frame)
+    assert os.listdir(path.parent) == []
 
 
-def _clip(n=30, height=HEIGHT, width=WIDTH):
-    """Smooth colours that move; smooth, because 4:2:0 halves the resolution of colour."""
-    y, x = np.mgrid[:height, :width] / 12
-    waves = [(np.sin(x + i / 5), np.cos(y - i / 7), np.sin((x + y) / 2 + i / 3)) for i in range(n)]
-    return [np.stack([127 + 100 * wave for wave in three], axis=2).astype(np.uint8) for three in waves]
-
-
-CLIP = _clip()
-
-
-def _difference(frames, expected):
-    frames, expected = np.stack(frames).astype(int), np.stack(expected).astype(int)
-    assert frames.shape == expected.shape
-    return np.abs(frames - expected).mean()
+OPTIONS = {"height": HEIGHT, "frame_rate": 25, "codec": "h264"}
 
 
 SIZES = [(2, 2), (16, 16), (64, 48), (1, 1), (3, 5), (1, 8), (255, 127)]
@@ -46,7 +40,7 @@ def test_a_video_says_how_it_was_made(name, codec, tmp_path):
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("grey", [False, True])
 def test_mp4_keeps_size_count_rate_and_colours(tmp_path, width, height, grey):
-    frames = _clip(12, height, width)
+    frames = make_clip(12, height, width)
     given = [frame[..., 1].copy() if grey else frame for frame in frames]
     path = tmp_path / "out.mp4"
     rate = Fraction(30000, 1001)
@@ -58,7 +52,7 @@ def test_mp4_keeps_size_count_rate_and_colours(tmp_path, width, height, grey):
     back = list(reader)
     assert (reader.width, reader.height, reader.declared_frames, reader.frame_rate) == (width, height, 12, rate)
     expected = [np.repeat(frame[..., None], 3, 2) for frame in given] if grey else given
-    assert _difference(back, expected) <= 4
+    assert difference(back, expected) <= 4
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
         assert context.pix_fmt == "yuv420p"
@@ -120,7 +114,7 @@ def test_without_x264_the_same_file_is_vp9(tmp_path, monkeypatch):
         for frame in CLIP:
             writer.write(frame)
     assert writer.encoder == "libvpx-vp9"
-    assert _difference(list(VideoReader(path)), CLIP) <= 4
+    assert difference(list(VideoReader(path)), CLIP) <= 4
 
 
 @pytest.mark.parametrize("name", ["img%03d.mp4", "concat:a|b.mp4", "a b\udce9.mp4"])
@@ -151,13 +145,8 @@ BAD_FRAMES = {
 @pytest.mark.parametrize("kind", BAD_FRAMES)
 def test_a_wrong_frame_is_an_error_and_leaves_no_file(tmp_path, kind):
     frame, sentence = BAD_FRAMES[kind]
-    with (
-        pytest.raises(ParameterError, match=rf"frame 2 must have shape \(48, 64, 3\) and dtype uint8; got {sentence}"),
-        VideoWriter(tmp_path / "out.mp4", width=WIDTH, height=HEIGHT, frame_rate=25, codec="h264") as writer,
-    ):
-        writer.write(CLIP[0])
-        writer.write(frame)
-    assert os.listdir(tmp_path) == []
+    message = rf"frame 2 must have shape \(48, 64, 3\) and dtype uint8; got {sentence}"
+    refused(ParameterError, message, tmp_path / "out.mp4", [CLIP[0], frame])
 
 
 @pytest.mark.parametrize("codec", ["h264", "ffv1"])
@@ -178,12 +167,7 @@ def test_an_interrupted_video_leaves_nothing(tmp_path, codec, written):
 @pytest.mark.parametrize("name", ["out.mp4", "out.mkv"])
 def test_no_frames_is_an_error_never_an_empty_file(tmp_path, name):
     codec = "h264" if name.endswith("4") else "ffv1"
-    with (
-        pytest.raises(MediaError, match="no frame was given, so no video is written"),
-        VideoWriter(tmp_path / name, width=WIDTH, height=HEIGHT, frame_rate=25, codec=codec),
-    ):
-        pass
-    assert os.listdir(tmp_path) == []
+    refused(MediaError, "no frame was given, so no video is written", tmp_path / name, codec=codec)
 
 
 def test_a_file_that_lost_frames_is_not_delivered(tmp_path):
@@ -229,12 +213,8 @@ def test_writing_needs_an_open_writer(tmp_path):
 
 
 def test_an_encoder_that_refuses_is_one_line(tmp_path):
-    with (
-        pytest.raises(MediaError, match=r"out\.mp4: cannot be written \("),
-        VideoWriter(tmp_path / "out.mp4", width=40_000, height=2, frame_rate=25, codec="h264") as writer,
-    ):
-        writer.write(np.zeros((2, 40_000, 3), np.uint8))
-    assert os.listdir(tmp_path) == []
+    frames = [np.zeros((2, 40_000, 3), np.uint8)]
+    refused(MediaError, r"out\.mp4: cannot be written \(", tmp_path / "out.mp4", frames, width=40_000, height=2)
 
 
 TIMES = [0, 0.04, 0.5, 0.51, 0.5104, 2.0, 1.0, 60.25]

@@ -192,10 +192,7 @@ FIT = NMF(2, random_state=0).fit(np.random.default_rng(0).random((9, 12)))
             "estimator must be a fitted model with objective_history_; got PCA of sklearn, which has none; give",
         ),
         (lambda: plotting.ConvergenceDisplay.from_estimator([FIT]), r"estimator must be a fitted .*; got \[NMF"),
-        (
-            lambda: plotting.ConvergenceDisplay.from_estimator(NMF),
-            "estimator must be a fitted .*; pass what fit returns",
-        ),
+        (lambda: plotting.ConvergenceDisplay.from_estimator(NMF), "estimator must be a fitted .*; pass what fit"),
         (lambda: plotting.ConvergenceDisplay([3, 2]).plot(), "histories must be a dictionary by the name"),
         (
             lambda: plotting.ConvergenceDisplay({"a": [0, 0]}).plot(relative=True),
@@ -217,18 +214,9 @@ FIT = NMF(2, random_state=0).fit(np.random.default_rng(0).random((9, 12)))
             lambda: plotting.ForegroundDisplay.from_result(np.zeros((2, 4, 4))),
             r"each of parts must be what model.apply",
         ),
-        (
-            lambda: plotting.ForegroundDisplay.from_result(None),
-            "parts must be a list of separated frames, .*; got None",
-        ),
-        (
-            lambda: plotting.ForegroundDisplay.from_result([part()], events=[(1, 2)]),
-            "events must be dictionaries with start and end",
-        ),
-        (
-            lambda: plotting.ForegroundDisplay.from_result([part()], index="a"),
-            "index must be a whole number",
-        ),
+        (lambda: plotting.ForegroundDisplay.from_result(None), "parts must be a list of separated frames, .*; got"),
+        (lambda: plotting.ForegroundDisplay.from_result([part()], events=[(1, 2)]), "events must be dictionaries with"),
+        (lambda: plotting.ForegroundDisplay.from_result([part()], index="a"), "index must be a whole number"),
         (lambda: plotting.AnnotationDisplay.from_result(np.zeros((4, 4, 3)), ["sky"]), "words must be .word, score"),
         (
             lambda: plotting.AnnotationDisplay.from_result(np.zeros((3, 4, 5)), []),

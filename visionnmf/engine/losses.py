@@ -54,7 +54,8 @@ class ProximalForm(NamedTuple):
         which reads the data `X` and the model `P`, and updates the dual; :mod:`.kernels.admm` describes the arrays, and
         `parameter` is that of the loss.
     dual : callable
-        The same on a device: ``dual(E, P, old, limit, M, parameter)`` of :mod:`.arrays.passes` returns the new dual.
+        The same on a device: ``dual(E, P, old, limit, M, parameter)`` of :mod:`.arrays.passes` returns the new dual,
+        which is exactly 0 where the limit is 0.
     valued : bool
         Whether `rows` writes the loss, which is optional if it is expensive to compute.
     slope : callable

@@ -377,7 +377,7 @@ def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float], *, or_aut
         _no_parameter(parameter, f"loss={record.name!r}")
         return Loss(record.name)
     if parameter is None:
-        return Loss(record.name, record.parameter.default(mean()))
+        return Loss(record.name, float(record.parameter.default(mean())))  # of NumPy it would widen float32
     where = f"loss_parameter of loss={loss!r}"
     return Loss(record.name, check_number(parameter, where, without_low=record.parameter.positive))
 

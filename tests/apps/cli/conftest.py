@@ -6,6 +6,7 @@ from helpers import run_command as run
 from PIL import Image
 
 from visionnmf.datasets import make_mosaic
+from visionnmf.io import decoding
 
 
 @pytest.fixture
@@ -54,8 +55,12 @@ def logs(tmp_path):
         text = "".join(f"{user},{command} -x\n" for user, command in rows[part::2])
         (tmp_path / "new" / name).write_text("user,command\n" + text)
     (tmp_path / "new" / "b.csv").write_text("user,command\n")
-    model = tmp_path / "users.npz"
-    assert (
-        run("masquerade", "train", *sorted((tmp_path / "old").iterdir()), "--size", 20, "--model", model).exit_code == 0
-    )
+    old = sorted((tmp_path / "old").iterdir())
+    assert run("masquerade", "train", *old, "--size", 20, "--model", tmp_path / "users.npz").exit_code == 0
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def decoded_here(monkeypatch):
+    """Decode in this process, also in tests after one that has called the entry point, which decodes in a child."""
+    monkeypatch.setattr(decoding._State, "apart", False)

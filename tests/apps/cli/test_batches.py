@@ -85,9 +85,7 @@ def test_existing_results_are_skipped_and_not_failed(tmp_path):
     assert "1 of 2 images skipped" in again.stderr and "--force replaces these" in again.stderr
     none = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--jobs", 2, "--json")
     assert none.exit_code == 0 and "--force replaces these" in none.stderr
-    assert [(entry["state"], "exists already" in entry["notes"][0]) for entry in json_lines(none)] == [
-        ("exists", True)
-    ] * 2
+    assert all(entry["state"] == "exists" and "exists already" in entry["notes"][0] for entry in json_lines(none))
     failed = run("segment", tmp_path / "in", tmp_path / "none.png", "-o", tmp_path / "out")
     assert failed.exit_code == 1 and "1 of 3 images failed" in failed.stderr
     wanted = run("segment", tmp_path / "in", "-o", tmp_path / "out", "--skip-existing")
@@ -130,10 +128,7 @@ def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
         (["masquerade", "train", "a.log", "--model", "m.npz", "--loss", "manhattan"], "--loss needs --method nmf"),
         (["masquerade", "score", "m.npz", "a.log", "--keep", "--no-update"], "--keep and --no-update exclude"),
         (["annotate", "train", "in", "--model", "m.npz", "--metric", "manhattan"], "--metric needs --method jec"),
-        (
-            ["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"],
-            "--ranks and --coder none",
-        ),
+        (["annotate", "train", "in", "--model", "m.npz", "--coder", "none", "--ranks", "9"], "--ranks and --coder"),
         (["annotate", "predict", "m.npz", "a.png", "--force"], "--force needs --csv, --sidecars or --report"),
         (["features", "in", "--out", "f.npz", "--use", "e.npz", "--kind", "lab"], "--kind and --use exclude"),
         (["features", "in", "--out", "f.npz", "--verbatim"], "--verbatim needs an --out that ends in .csv"),
@@ -159,27 +154,17 @@ NUMERICS = {"numpy", "scipy", "sklearn", "skimage", "cv2", "numba", "av", "PIL"}
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("background", "nothere.mp4"),
-        ("segment", "rtsp://camera/1", "-"),
-        ("segment", "nothere.jpg", "*.nothing"),
-        ("segment", "nowhere/", "--recursive"),
-        ("evaluate", "segment", "--images", "none", "--truth", "none"),
-        ("faces", "train", "none", "--model", "m.npz"),
-        ("faces", "identify", "none.npz", "a.jpg"),
-        ("faces", "cluster", "none"),
-        ("faces", "shadows", "none"),
-        ("evaluate", "faces", "none"),
-        ("features", "none", "--out", "f.npz"),
-        ("masquerade", "train", "none", "--model", "m.npz"),
-        ("masquerade", "score", "none.npz", "none"),
-        ("evaluate", "masquerade", "none"),
-        ("annotate", "predict", "none.npz", "a.jpg"),
+        *("background nothere.mp4", "segment rtsp://camera/1 -", "segment nothere.jpg *.nothing"),
+        *("segment nowhere/ --recursive", "evaluate segment --images none --truth none", "evaluate faces none"),
+        *("faces train none --model m.npz", "faces identify none.npz a.jpg", "faces cluster none"),
+        *("faces shadows none", "features none --out f.npz", "masquerade train none --model m.npz"),
+        *("masquerade score none.npz none", "evaluate masquerade none", "annotate predict none.npz a.jpg"),
     ],
 )
 def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
     code = (
         "import sys, visionnmf.apps.cli as cli\n"
-        f"sys.argv = ['visionnmf', *{arguments!r}]\n"
+        f"sys.argv = ['visionnmf', *{arguments.split()!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert stop.code == 2, stop.code\nprint(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
@@ -189,10 +174,7 @@ def test_paths_are_checked_before_numerics_load(arguments, tmp_path):
 def test_segments_need_no_estimator(tmp_path):
     """A whole run of one photograph stays within 1.3 times SLIC and normalised cuts."""
     paint(tmp_path, "a.png")
-    code = (
-        "import sys\nfrom visionnmf.apps.segmentation import process_image\n"
-        "process_image('a.png', out='out')\nprint(*sys.modules)"
-    )
+    code = "import sys, visionnmf.apps.segmentation as s\ns.process_image('a.png', out='out')\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert not {"sklearn", "matplotlib", "av", "scipy.optimize", "scipy.stats"} & set(done.stdout.split())
 
@@ -209,17 +191,13 @@ def test_addresses_and_standard_input_are_named_as_they_were_given(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("segment", "x://y"),
-        ("faces", "train", "x://y", "--model", "m.npz"),
-        ("faces", "cluster", "x://y"),
-        ("masquerade", "train", "x://y", "--model", "m.npz"),
-        ("features", "x://y", "--out", "f.npz"),
-        ("annotate", "train", "x://y", "--model", "m.npz"),
+        *("segment x://y", "faces train x://y --model m.npz", "faces cluster x://y", "features x://y --out f.npz"),
+        *("masquerade train x://y --model m.npz", "annotate train x://y --model m.npz"),
     ],
 )
 def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = run(*arguments)
+    found = run(*arguments.split())
     assert found.exit_code == 2
     assert found.stderr == "visionnmf: x://y: an address, and only files are read; download it first\n"
     for read in (load_faces, open_chunks):
@@ -234,12 +212,8 @@ def test_no_command_takes_an_address_for_a_path(arguments, tmp_path, monkeypatch
 def test_shells_complete_commands_and_values(typed, completed):
     words = {"COMP_WORDS": f"visionnmf {typed}", "COMP_CWORD": str(len(typed.split()))}
     environment = dict(os.environ, _VISIONNMF_COMPLETE="complete_bash", **words)
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; sys.argv[0] = 'visionnmf'\nfrom visionnmf.apps.cli import main; main()",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    code = "import sys; sys.argv[0] = 'visionnmf'\nfrom visionnmf.apps.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split() == [completed]
 
 

@@ -36,10 +36,6 @@ def test_a_cache_that_cannot_be_written_is_named():
     """It was told to be compiled once, in each run."""
     code = "from visionnmf.apps.cli import _say_that_it_compiles as say; say()"
     environment = {**os.environ, "NUMBA_CACHE_DIR": "/proc/none", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
-    sentence = (
-        "compiling kernels for this run only: /proc/none cannot be written; set NUMBA_CACHE_DIR to a writable folder"
-    )
-    assert done.stderr == f"visionnmf: {sentence}\n"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    sentence = "compiling kernels for this run only: /proc/none cannot be written; set NUMBA_CACHE_DIR"
+    assert done.stderr.startswith(f"visionnmf: {sentence}") and done.stderr.count("\n") == 1

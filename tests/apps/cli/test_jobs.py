@@ -25,13 +25,8 @@ from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
 # Commands of many inputs without the option, and why.
-WITHOUT = {
-    "faces add": "a few images of one person",
-    "view": "one window",
-    "multiview fit": "one table",
-    "multiview transform": "one table",
-    "multiview impute": "one table",
-}
+WITHOUT = {"faces add": "a few images of one person", "view": "one window"}
+WITHOUT |= {f"multiview {name}": "one table" for name in ("fit", "transform", "impute")}
 
 
 def commands():
@@ -211,14 +206,9 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
         return found
 
     command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path), "--jobs", "2", "-o"]
-    process = subprocess.Popen(
-        [*command, str(tmp_path / "out")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # where the tests ignore it
-    )
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # where the tests ignore it
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    process = subprocess.Popen([*command, str(tmp_path / "out")], preexec_fn=heed, **options)
     assert process.stdout.readline()  # the pool works
     assert len(left(process.pid)) > 2
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does

@@ -87,9 +87,8 @@ def test_what_was_learnt_from_standard_input_is_kept_whatever_ends_it(number, co
     before = model.read_bytes()
     command = [*COMMAND, "masquerade", "score", str(model), "-", "--user", "ann", "--keep", "--json"]
     heed = functools.partial(signal.signal, number, signal.SIG_DFL)
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
-    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(command, text=True, preexec_fn=heed, **pipes)
     process.stdin.write("ls\ncd\nvi\nmake\n" * 15)
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["n_commands"] == 20  # a session was judged
@@ -187,9 +186,8 @@ def test_a_folder_that_an_ordinary_user_may_not_write_to_is_reported_before_the_
         (folder / "ann.log").write_bytes(history.read_bytes())
         (folder / "locked").mkdir(0o555)
         folder.chmod(0o755)
-        process = subprocess.run(
-            [sys.executable, "-c", AS_ORDINARY_USER, name], capture_output=True, text=True, check=True
-        )
+        command = [sys.executable, "-c", AS_ORDINARY_USER, name]
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
         assert not list((folder / "locked").iterdir())
     missing = "missing/m.npz: there is no folder missing; create it first"
     assert process.stdout.splitlines() == [missing] * 2 + ["locked/m.npz: cannot be written (Permission denied)"] * 2

@@ -100,9 +100,8 @@ def test_nothing_else_in_the_command_line_ends_a_run():
 
 
 def test_an_error_is_one_line_with_the_cure_on_the_command_line():
-    assert error_line(OutputExistsError(f"a.png: exists already; {PASS_FORCE}")) == (
-        "a.png: exists already; give --force to replace it"
-    )
+    exists = OutputExistsError(f"a.png: exists already; {PASS_FORCE}")
+    assert error_line(exists) == "a.png: exists already; give --force to replace it"
     assert error_line(UnreadableError("two\nlines")) == "two lines"
     assert error_line(MemoryError(), "a.png") == "a.png: not enough memory; try a smaller input"
     of_opencv = RuntimeError("OpenCV(5.0.0) alloc.cpp:73: error: (-4:Insufficient memory) Failed to allocate 9 bytes")
@@ -128,9 +127,8 @@ def test_messages_speak_of_options_and_not_of_arguments(monkeypatch):
         ("n_segments=2_labels.png: exists", "n_segments=2_labels.png: exists"),
     ):
         assert error_line(UnreadableError(said)) == shown
-    assert error_line(ParameterError("n_segments must be 1; got 2 with detect=True")) == (
-        "--segments must be 1; got 2 with --detect"
-    )
+    error = ParameterError("n_segments must be 1; got 2 with detect=True")
+    assert error_line(error) == "--segments must be 1; got 2 with --detect"
 
 
 def test_all_sentences_of_a_report_speak_of_options(monkeypatch, capsys):
@@ -313,8 +311,6 @@ def test_the_users_own_words_stay_as_they_are(monkeypatch, capsys):
     names = {"inputs": ["logs/top=3", "my scale=2  photo"], "outputs": ["scale=2"]}
     said = {"lines": ["  log:7: curl top=3"], "notes": ["top=3: no user; my scale=2 photo: small; scale=2; give top=5"]}
     code(lambda run: run.show(Report(**said, **names)))
-    assert capsys.readouterr().out.splitlines()[:2] == [
-        "  log:7: curl top=3",
-        "  top=3: no user; my scale=2 photo: small; scale=2; give --top 5",
-    ]
+    printed = capsys.readouterr().out.splitlines()[:2]
+    assert printed == ["  log:7: curl top=3", "  top=3: no user; my scale=2 photo: small; scale=2; give --top 5"]
     assert error_line(UnreadableError("top=3: empty; give top=5"), "logs/top=3") == "top=3: empty; give --top 5"

@@ -1,6 +1,5 @@
 """``--scheduler``: commands and jobs on two workers of Dask give what one process gives, also if workers are killed."""
 
-import asyncio
 import os
 import re
 import socket
@@ -21,7 +20,6 @@ from visionnmf.apps.runner import run_jobs, run_parallel
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, VisionNMFError
 from visionnmf.features import FeatureExtraction, extraction
-from visionnmf.io import read_arrays
 
 distributed = pytest.importorskip("distributed")
 
@@ -87,15 +85,6 @@ def test_a_video_is_separated_as_by_one_process(tmp_path, workers):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     live = run("background", "sample:surveillance", "--live", "--scheduler", workers.scheduler_address)
     assert live.exit_code == 2 and "--live and --scheduler exclude each other" in live.stderr
-
-
-@pytest.mark.long
-def test_features_are_as_by_one_process(images, tmp_path, workers):
-    found = assert_same_run("features", *images, "--kind", "rgb,lab", "--out", "one.npz", "--json", workers=workers)
-    assert "c.png" in found.stderr + found.stdout
-    one, two = (read_arrays(tmp_path / f"{name}.npz", ["X"])["X"] for name in ("one", "two"))
-    assert len(one) == 4
-    np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.long
@@ -209,18 +198,6 @@ def test_a_scheduler_that_is_lost_ends_the_command_with_one_line(tmp_path):
             process.communicate()
     assert (begun[2].returncode, said) == (2, "")
     assert problems == f"visionnmf: scheduler {address}: was lost; start it and the run again\n"
-
-
-def test_a_result_that_is_lost_on_its_way_is_the_loss_of_the_scheduler():
-    class Task:
-        status = "finished"
-
-        async def _result(self):
-            raise OSError("closed")
-
-    workers = cluster._Workers("tcp://a:1", None)
-    with pytest.raises(ClusterError, match=r"^scheduler tcp://a:1: was lost"):
-        asyncio.run(workers._outcome(Task()))
 
 
 @pytest.mark.long
