@@ -101,6 +101,8 @@ def _compiler() -> Any:
     class Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         def define_pipelines(self) -> list[Any]:
             """Return numba's passes for the function in `state`, without :data:`UNUSED_PASSES`."""
+            if self.state.library is None and not self.state.flags.no_cpython_wrapper:  # not a part
+                self.state.library = _library_of_its_own(self.state)
             complete = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes = PassManager(complete.pipeline_name)
             for one, description in complete.passes:
@@ -110,6 +112,26 @@ def _compiler() -> Any:
             return [passes]
 
     return Compiler
+
+
+def _library_of_its_own(state: Any) -> Any:
+    """Return the library of a kernel that always calls its own copies of parts, as LLVM optimised them with it.
+
+    Otherwise the process would use the copy of whichever kernel it compiled or loaded first, and copies that sum in
+    another order differ by rounding: a process that compiles would not find the bits of one that reads the cache.
+    """
+    library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+    library.enable_object_caching()  # as numba does where it makes a library
+    optimise = library._optimize_final_module
+
+    def optimise_alone() -> None:
+        optimise()
+        for function in library._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+
+    library._optimize_final_module = optimise_alone
+    return library
 
 
 @functools.cache
