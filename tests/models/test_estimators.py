@@ -8,17 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from visionnmf import (
-    NMF,
-    RPCA,
-    ConservativeNMF,
-    GoDec,
-    MultiviewNMF,
-    OnlineNMF,
-    Penalty,
-    ProjectiveNMF,
-    SymmetricNMF,
-)
+from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF
 
 ESTIMATORS = [  # one with the defaults; for the others a few iterations take each branch
     NMF(),
