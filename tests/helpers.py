@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
 from visionnmf.apps.reproduce.data import data_folder
-from visionnmf.io import VideoWriter, output_file
+from visionnmf.io import output_file
 
 DATA = data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="no research data (VISIONNMF_DATA, ../shared/data)")
@@ -129,6 +129,8 @@ def walk(chain, rng, n, length=LENGTH):
 
 def write_video(path, frames, frame_rate=10, codec="ffv1"):
     """Write frames and return the path."""
+    from visionnmf.io import VideoWriter  # imports OpenCV, which the child that decodes does without
+
     height, width = frames[0].shape[:2]
     with VideoWriter(path, width=width, height=height, frame_rate=frame_rate, codec=codec) as writer:
         for frame in frames:

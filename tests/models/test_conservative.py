@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from visionnmf import ConservativeNMF, load_model
 from visionnmf.engine.online import conservative
-from visionnmf.exceptions import ParameterError
 
 STATE = ("components_", "encoder_", "last_components_", "last_encoder_", "errors_")
 
@@ -159,42 +158,7 @@ def test_a_model_file_goes_on_where_the_model_stood(n, rng, tmp_path):
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("last_encoder_", np.ones((4, 29))),
-        ("encoder_", np.full((4, 30), np.nan)),
-        ("last_components_", -np.ones((4, 30))),
-        ("last_components_", np.ones((4, 30), np.float32)),
-        ("errors_", np.ones((2, 2))),
-        ("errors_", "many"),
-        ("_open_batch", (1, 2, 3)),
-        ("_open_batch", ("1", 2.0)),
-        ("n_samples_seen_", 1.5),
-        ("best_error_", None),
-    ],
-)
-def test_files_whose_state_does_not_fit_are_refused(name, value, rng, tmp_path):
-    model = ConservativeNMF(4, batch_size=11, random_state=0).partial_fit(mixtures(rng)[0])
-    setattr(model, name, value)
-    with pytest.raises(ParameterError, match="cannot be saved like this"):
-        model.save(tmp_path / "model.npz")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
-        ({"w": 0}, "w must be a finite number > 0; got 0"),
-        ({"batch_size": 0.5}, "batch_size must be a whole number >= 1; got 0.5"),
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"shuffle": 1}, "shuffle must be True or False; got 1"),
-    ],
-)
-def test_parameters_that_are_not_allowed(parameters, sentence):
-    for fit in (ConservativeNMF(**parameters).fit, ConservativeNMF(**parameters).partial_fit):
-        with pytest.raises(ParameterError, match=sentence):
-            fit(np.ones((3, 3)))
+def test_an_unfitted_model_says_so():
     with pytest.raises(NotFittedError):
         ConservativeNMF().transform(np.ones((3, 3)))
 

@@ -23,9 +23,8 @@ X = np.where(RNG.random(CLEAN.shape) < 0.1, CLEAN.max(), CLEAN)
 WEIGHTS = RNG.uniform(0.5, 1.0, X.shape)
 GAPS = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 SAMPLES = RNG.integers(0, 3, len(X)).astype(float)
-BLOCK_SOLVERS = {
-    loss: [name for name, entry in SOLVERS.items() if entry.elsewhere and loss in entry.losses] for loss in LOSSES
-}
+ELSEWHERE = [name for name, entry in SOLVERS.items() if entry.elsewhere]
+BLOCK_SOLVERS = {loss: [name for name in ELSEWHERE if loss in SOLVERS[name].losses] for loss in LOSSES}
 
 
 def in_blocks(array, rows=40):
@@ -143,11 +142,13 @@ def test_bad_blocks_are_refused_as_in_memory(change, message):
         NMF(2).fit(in_blocks(bad))
 
 
-def test_arrays_without_samples_or_of_unknown_size_are_refused():
+def test_arrays_without_samples_of_unknown_size_or_with_negative_sparse_numbers_are_refused():
     with pytest.raises(ParameterError, match="at least one sample"):
         NMF(2).fit(in_blocks(X)[:0])
     with pytest.raises(ParameterError, match="compute_chunk_sizes"):
         NMF(2).fit(in_blocks(X)[in_blocks(X)[:, 0] > 0])
+    with pytest.raises(ValueError, match="Negative"):
+        NMF(2, loss="frobenius").fit(in_blocks(-COUNTS).map_blocks(sp.csr_matrix))
 
 
 COUNTS = np.where(RNG.random(X.shape) < 0.7, 0.0, X)
@@ -200,11 +201,6 @@ def test_sparse_blocks_in_single_precision_stay_so():
 def test_what_sparse_blocks_cannot_do_is_refused(parameters, arguments, message):
     with pytest.raises(ParameterError, match=message):
         NMF(2, **parameters).fit(in_blocks(COUNTS).map_blocks(sp.csr_matrix), **arguments)
-
-
-def test_negative_numbers_in_sparse_blocks_are_refused():
-    with pytest.raises(ValueError, match="Negative"):
-        NMF(2, loss="frobenius").fit(in_blocks(-COUNTS).map_blocks(sp.csr_matrix))
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "huber", "fit": {"weights": WEIGHTS}}, {"loss": "frobenius"}])

@@ -39,28 +39,6 @@ def fitted(rows, **options):
     return model, model.fit_transform(rows)
 
 
-@pytest.fixture(scope="module")
-def local(rows):
-    model, codes = fitted(X)
-    return model, codes
-
-
-def assert_same(model, codes, local):
-    np.testing.assert_allclose(model.components_, local[0].components_, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(codes.compute(), local[1], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(model.objective_history_, local[0].objective_history_, rtol=1e-9)
-
-
-def test_two_workers_find_what_one_process_finds(client, rows, local):
-    assert_same(*fitted(rows), local)
-
-
-def test_least_squares_on_two_workers(client, rows):
-    memory = NMF(4, loss="frobenius", random_state=0, max_iter=40, tol=0).fit(X)
-    model, _ = fitted(rows, loss="frobenius")
-    np.testing.assert_allclose(model.components_, memory.components_, rtol=1e-8, atol=1e-10)
-
-
 def test_sparse_blocks_on_two_workers_equal_those_of_one_process(client, rows):
     import dask
 

@@ -227,9 +227,7 @@ def test_tensors_with_gradients_or_without_storage(monkeypatch, rng):
 def test_a_model_of_another_loss_has_no_codes_there(xp, rng):
     X = data(rng)
     model = NMF(3, loss="itakura-saito", max_iter=5, tol=0).fit(X)
-    with pytest.raises(
-        ValueError, match=r"loss must be one of .*'manhattan'\] for an array on a device; got loss='itak"
-    ):
+    with pytest.raises(ValueError, match=r"loss must be one of .*'manhattan'\] for an array on a device; got"):
         model.transform(there(xp, X))
 
 
@@ -239,15 +237,6 @@ def test_codes_of_another_shape(xp, rng):
         model.inverse_transform(there(xp, np.ones((4, 2))))
     with pytest.raises(ValueError, match="features"):
         model.transform(there(xp, np.ones((4, 2))))
-
-
-def test_importing_visionnmf_loads_neither_pytorch_nor_the_array_api():
-    script = "import sys, visionnmf; visionnmf.NMF(2).fit([[1.0, 2.0], [2.0, 1.0]]); print([m for m in sys.modules if m"
-    script += ".split('.')[0] in ('torch', 'cupy', 'array_api_compat')])"
-    import subprocess
-    import sys
-
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 # --- online learning --------------------------------------------------------------------------------------------------
@@ -336,10 +325,8 @@ def test_the_callers_chunks_do_not_change(xp, rng):
 BAD_ONLINE = {
     "method": (lambda X: X, {"method": "or-nmf"}, r"method .*one of \['manhattan', 'surrogate'\]; got 'or-nmf'"),
     "negative": (lambda X: -X, {}, "must be >= 0"),
-    "NaN": (lambda X: np.where(X > X.mean(), np.nan, X), {}, "missing_values=numpy.nan"),
     "width": (lambda X: X[:, 1:], {}, "23 features"),
     "simplex": (lambda X: X, {"method": "surrogate", "penalty_W": Penalty(simplex=True)}, "of box, l1 and l2"),
-    "graph": (lambda X: X, {"penalty_H": Penalty(graph=np.eye(24)[::-1])}, "penalty_H must be of box, l1 and l2"),
 }
 
 
@@ -394,12 +381,8 @@ def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
     import torch
 
     block = [torch.rand(4, 30, dtype=torch.float64) for _ in range(3)]
-    arguments = (
-        *block,
-        torch.eye(4, dtype=torch.float64),
-        torch.ones(4, dtype=torch.float64),
-        *map(torch.tensor, (0.0, 1.0)),
-    )
+    square = torch.eye(4, dtype=torch.float64)
+    arguments = (*block, square, square.diagonal(), torch.tensor(0.0), torch.tensor(1.0))
     for function in (factors._forward, factors._backward):
         compiled = torch.compile(function, backend="aot_eager", fullgraph=True)  # without a compiler of C++
         torch.testing.assert_close(compiled(*arguments), function(*arguments))
@@ -409,7 +392,6 @@ def test_what_pytorch_compiles_on_a_gpu_is_one_graph(rng):
         numbers = torch.tensor(0.1), torch.tensor(0.9)
         first, second = E.clone(), E.clone()
         compiled = torch.compile(one_pass, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(
-            compiled(E, E + 0.1, first, None, *numbers), one_pass(E, E + 0.1, second, None, *numbers)
-        )
+        expected = one_pass(E, E + 0.1, second, None, *numbers)
+        torch.testing.assert_close(compiled(E, E + 0.1, first, None, *numbers), expected)
         torch.testing.assert_close(first, second)

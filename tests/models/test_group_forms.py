@@ -6,7 +6,7 @@ from scipy.optimize import linprog, minimize
 
 from visionnmf import MultiviewNMF
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 
 WIDTHS = (4, 6)
 RANK = 3
@@ -27,11 +27,8 @@ def fitted(views, **options):
     model = MultiviewNMF(RANK, max_iter=2000, tol=1e-9, random_state=0, **options).fit(views)
     scale = model.view_scales_[model.view_groups_]
     X = np.hstack(views) * scale
-    return (
-        X,
-        model.transform(views) / model.component_norms_,
-        model.components_ * scale * model.component_norms_[:, None],
-    )
+    norms = model.component_norms_
+    return X, model.transform(views) / norms, model.components_ * scale * norms[:, None]
 
 
 def weights(norm, eta):
@@ -88,18 +85,10 @@ def by_programming(X, W, eta=None, bounds=None):
 
     limits = () if bounds is None else {"type": "ineq", "fun": lambda flat: bounds - smooth(flat.reshape(RANK, -1))}
     start = np.full(RANK * X.shape[1], 0.1)
-    found = minimize(
-        value,
-        start,
-        bounds=[(0, None)] * len(start),
-        constraints=limits,
-        options={"maxiter": 2000, "ftol": 1e-12},
-        method="SLSQP",
-    )
-    return found.fun
+    options = {"options": {"maxiter": 2000, "ftol": 1e-12}, "method": "SLSQP"}
+    return minimize(value, start, bounds=[(0, None)] * len(start), constraints=limits, **options).fun
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("eta", "gap"), [(0.1, 2e-2), (0.5, 1e-5)])
 def test_the_penalty_with_max_norms_is_that_of_a_linear_program(views, eta, gap):
     X, W, H = fitted(views, group_norm="inf", group_l1=eta)
@@ -108,7 +97,6 @@ def test_the_penalty_with_max_norms_is_that_of_a_linear_program(views, eta, gap)
     assert least * (1 - 1e-9) <= value <= (1 + gap) * least
 
 
-@pytest.mark.slow
 def test_the_constraint_with_max_norms_is_that_of_a_linear_program(views):
     X, W, H = fitted(views, group_norm="inf", group_bound=0.1)
     bounds = sums(H, "inf")
@@ -117,7 +105,6 @@ def test_the_constraint_with_max_norms_is_that_of_a_linear_program(views):
     assert by_linear_program(X, W, bounds=0.9 * bounds) > 1.02 * least  # the bounds are what holds
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("eta", [0.1, 0.5])
 def test_the_penalty_with_euclidean_norms_is_that_of_a_convex_solver(views, eta):
     X, W, H = fitted(views, loss="frobenius", group_l1=eta)
@@ -126,7 +113,6 @@ def test_the_penalty_with_euclidean_norms_is_that_of_a_convex_solver(views, eta)
     assert value == pytest.approx(least, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_the_constraint_with_euclidean_norms_is_that_of_a_convex_solver(views):
     X, W, H = fitted(views, loss="frobenius", group_bound=0.1)
     bounds = sums(H, 2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from visionnmf import NMF, Penalty, load_model
+from visionnmf import NMF, Penalty
 from visionnmf.engine.kernels.sparse import descend_rows
 from visionnmf.exceptions import ParameterError
 
@@ -107,13 +107,6 @@ def test_nothing_grows_with_what_is_not_stored(loss, rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30e6
-
-
-def test_a_model_with_missing_zeros_is_saved_and_loaded(ratings, tmp_path):
-    X = sp.csr_array(ratings)
-    model = NMF(2, loss="frobenius", missing_values=0, random_state=0, max_iter=20).fit(X)
-    model.save(tmp_path / "model.npz")
-    np.testing.assert_array_equal(load_model(tmp_path / "model.npz").transform(X), model.transform(X))
 
 
 def test_what_is_refused(ratings):

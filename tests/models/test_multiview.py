@@ -1,5 +1,7 @@
 """MultiviewNMF: scikit-learn's contract, forms of views, missing views, shared and private parts."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -155,11 +157,9 @@ def test_what_is_not_allowed_is_named(views):
         (a, {"groups": [[0, 1], [1, 2]]}, "groups must put each feature into one view"),
         (a, {"groups": [0, 1]}, "groups must be index sets, or a label for each of 12 features"),
         ([a, None], {}, "X must hold every view in training; got none of 1"),
+        ([a, b + 1j], {}, "view 1 must hold real numbers; got complex ones"),
+        ([a, b[:, :0]], {}, r"view 1 must be an array of shape \(n_samples, n_features\); got"),
         ([a, b], {"view_weight": [1]}, "view_weight must be a number for each of 2 views"),
-        ([a, b], {"view_weight": "cv"}, "view_weight must be a number for each of 2 views; got 'cv'"),
-        ([a, b], {"scale": "noise"}, "scale must be"),
-        ([a, b], {"group_norm": 1}, "group_norm must be 2 or 'inf'; got 1"),
-        ([a, b], {"codes_l2": 0}, "codes_l2 must be a finite number > 0; got 0"),
     ):
         with pytest.raises(ParameterError, match=sentence):
             MultiviewNMF(2, **options).fit(X)
@@ -168,6 +168,8 @@ def test_what_is_not_allowed_is_named(views):
         model.transform([a, a])
     with pytest.raises(ParameterError, match="X must hold 2 views as in training; got 1"):
         model.transform([a])
+    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
+        model.transform([None, None])
 
 
 @NOT_CONVERGED
@@ -181,26 +183,11 @@ def test_frames_with_gaps_of_pandas_are_taken(views):
     np.testing.assert_array_equal(model.fit([frame, views["images"]]).components_, expected)
 
 
-@NOT_CONVERGED
-def test_views_that_would_be_lost_are_refused(views):
-    a, b = views["sounds"], views["images"]
-    model = MultiviewNMF(2, random_state=0)
-    with pytest.raises(ParameterError, match="view 1 must hold real numbers; got complex ones"):
-        model.fit([a, b + 1j])
-    with pytest.raises(ParameterError, match=r"view 1 must be an array of shape \(n_samples, n_features\); got"):
-        model.fit([a, b[:, :0]])
-    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
-        MultiviewNMF(2, random_state=0, max_iter=5, tol=1).fit([a, b]).transform([None, None])
-
-
 def test_a_fit_that_has_not_converged_names_the_class_and_both_steps(views):
     with pytest.warns(ConvergenceWarning) as caught:
         MultiviewNMF(3, max_iter=8, random_state=0).fit(views)
     for warning in caught:
-        text = str(warning.message)
-        assert (
-            text.startswith("MultiviewNMF stopped after") and "increase max_iter=8 (the step that finds shared" in text
-        )
+        assert re.match(r"MultiviewNMF stopped after.*increase max_iter=8 \(the step that", str(warning.message))
         assert warning.filename == __file__
 
 
@@ -254,9 +241,7 @@ def test_views_that_do_not_vary_are_compared_with_zeros(rng):
 def test_a_view_of_noise_is_left_out_and_named(rng, tmp_path):
     """It kept the weight 1 and drew the codes away."""
     codes = rng.gamma(0.5, size=(100, 4))
-    views = {
-        name: codes @ rng.random((4, width)) + 0.1 * rng.random((100, width)) for name, width in (("a", 9), ("b", 5))
-    }
+    views = {name: codes @ rng.random((4, n)) + 0.1 * rng.random((100, n)) for name, n in (("a", 9), ("b", 5))}
     options = {"loss": "frobenius", "max_iter": 60, "random_state": 0}
     clean = MultiviewNMF(4, **options).fit_transform(views)
     noisy = {**views, "hiss": rng.random((100, 40))}

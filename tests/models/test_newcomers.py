@@ -10,8 +10,6 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, select_rank
 from visionnmf.exceptions import ParameterError
@@ -27,18 +25,10 @@ def X(rng):
 @pytest.mark.parametrize(
     ("name", "replacement"),
     [
-        ("beta_loss", "loss, with the same names"),
+        *(("beta_loss", "loss"), ("l1_ratio", "penalty_W"), ("shuffle", "nothing"), ("rank", "n_components")),
+        *(("seed", "random_state"), ("batch_size", "OnlineNMF"), ("replicates", "n_init"), ("algorithm", "solver")),
+        *(("update", "loss"), ("W0", "fit_transform"), ("alpha_H", "penalty_H=Penalty.l1=alpha_H . l1_ratio . n_sam")),
         ("alpha_W", "penalty_W=Penalty.l1=alpha_W . l1_ratio . n_features"),
-        ("alpha_H", "penalty_H=Penalty.l1=alpha_H . l1_ratio . n_samples"),
-        ("l1_ratio", "penalty_W and penalty_H"),
-        ("shuffle", "nothing"),
-        ("rank", "n_components"),
-        ("seed", "random_state"),
-        ("batch_size", "OnlineNMF"),
-        ("replicates", "n_init"),
-        ("algorithm", "solver"),
-        ("update", "loss"),
-        ("W0", "fit_transform"),
     ],
 )
 def test_foreign_parameters_name_their_replacement(name, replacement):
@@ -75,14 +65,6 @@ def test_penalties_that_are_not_there_yet_can_be_set(make):
     assert clone(model).penalty_W.l2 == 0.5
     assert make(3, penalty_W=Penalty(l1=1)).set_params(penalty_W__l2=0.5).penalty_W.l1 == 1
     assert make(3, penalty_W=Penalty(l1=1)).set_params(penalty_W=None, penalty_W__l2=0.5).penalty_W.l1 == 0
-
-
-def test_a_grid_over_a_penalty_that_is_not_there_yet(X):
-    pipeline = make_pipeline(NMF(2, loss="frobenius", random_state=0, max_iter=100, tol=0.1))
-    search = GridSearchCV(
-        pipeline, {"nmf__penalty_W__l2": [0.0, 9.0]}, cv=2, scoring=lambda m, X, y=None: -m[0].n_iter_
-    )
-    assert search.fit(X).best_params_["nmf__penalty_W__l2"] in (0.0, 9.0)
 
 
 def test_verbose_prints_every_tenth_iteration_and_the_last(X, capsys):
@@ -125,19 +107,14 @@ def test_alpha_and_l1_ratio_are_the_penalties_that_the_message_names(X):
     alpha_W, alpha_H, l1_ratio = 0.01, 0.02, 0.3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        theirs = SklearnNMF(
-            3, init="nndsvda", alpha_W=alpha_W, alpha_H=alpha_H, l1_ratio=l1_ratio, tol=1e-12, max_iter=3000
-        )
+        options = {"init": "nndsvda", "tol": 1e-12, "max_iter": 3000}
+        theirs = SklearnNMF(3, alpha_W=alpha_W, alpha_H=alpha_H, l1_ratio=l1_ratio, **options)
         W = theirs.fit_transform(X)
     H = theirs.components_
     n_samples, n_features = X.shape
-    ours = NMF(
-        3,
-        loss="frobenius",
+    ours = NMF(3, loss="frobenius", max_iter=20, tol=0).set_params(
         penalty_W=Penalty(l1=alpha_W * l1_ratio * n_features, l2=alpha_W * (1 - l1_ratio) * n_features),
         penalty_H=Penalty(l1=alpha_H * l1_ratio * n_samples, l2=alpha_H * (1 - l1_ratio) * n_samples),
-        max_iter=20,
-        tol=0,
     )
     ours.fit_transform(X, W=W, H=H)
     # their minimum is ours: it starts there and stays there
@@ -150,17 +127,10 @@ def test_the_examples_of_the_guide_run(example):
     exec(example, {})
 
 
-def test_the_guide_has_what_messages_name():
-    for name in ("beta_loss", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "verbose", "batch_size", "forget_factor"):
-        assert f"`{name}" in GUIDE or f"({name}" in GUIDE or f", {name}" in GUIDE, name
-
-
 def test_arrays_of_three_axes_are_refused_with_their_shape_and_a_cure(rng):
     cube = rng.random((20, 6, 5))
     cure = r"make rows of it by reshape\(len\(array\), -1\)"
-    with pytest.raises(
-        ParameterError, match=rf"X must have samples as rows; got an array of shape \(20, 6, 5\); {cure}"
-    ):
+    with pytest.raises(ParameterError, match=rf"X must have samples as rows; got .* \(20, 6, 5\); {cure}"):
         NMF(2).fit(cube)
     for views in ([cube, cube], {"0": cube, "b": cube[:, 0]}):
         with pytest.raises(ParameterError, match=rf"view 0 must have samples as rows; got .* \(20, 6, 5\); {cure}"):
@@ -206,22 +176,14 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
     ("X", "options", "sentence"),
     [
         (None, {}, "X must hold the views, a list or a dict of arrays, or one matrix; got None; pass"),
-        (
-            {"sounds": VIEWS["sounds"][0]},
-            {},
-            r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is one sample",
-        ),
+        ({"sounds": VIEWS["sounds"][0]}, {}, r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is"),
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         (
-            [{name: view[i] for name, view in VIEWS.items()} for i in range(10)],
+            [{"a": VIEWS["sounds"][i]} for i in range(10)],
             {},
-            r"got a list of samples, each a dict of views; pass {name: numpy.array\(\[sample\[name\] for sample in X",
+            r"each a dict of views; pass {name: numpy.array\(\[sample",
         ),
-        (
-            [[view[i] for view in VIEWS.values()] for i in range(10)],
-            {},
-            r"got a list of samples, each a list of views; pass \[numpy.array\(view\) for view in zip",
-        ),
+        ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
         (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
         (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
         ({"a": [[1.0, 2.0], [3.0]]}, {}, "view a must be an array of shape .*; got rows of different lengths"),
@@ -300,12 +262,11 @@ def test_views_are_no_codes():
 def test_codes_of_0_are_blamed_on_the_penalty_that_causes_them(rng):
     """The warning said that the loss treats all entries as outliers."""
     views = [rng.gamma(1, size=(60, 3)) @ rng.random((3, 20)) for _ in range(2)]
-    for options, name in (({"group_l1": 100}, "group_l1"), ({"group_l1": 100, "loss": "frobenius"}, "group_l1")):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            MultiviewNMF(3, random_state=0, **options).fit(views)
-        told = [str(warning.message) for warning in caught if "codes 0" in str(warning.message)]
-        assert len(told) == 1 and f"{name} is stronger than the data; use a weaker {name}" in told[0]
+    for loss in ("manhattan", "frobenius"):
+        with pytest.warns(UserWarning) as caught:
+            MultiviewNMF(3, loss=loss, group_l1=100, random_state=0).fit(views)
+        (told,) = [str(warning.message) for warning in caught if "codes 0" in str(warning.message)]
+        assert "group_l1 is stronger than the data; use a weaker group_l1" in told
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -6,8 +6,6 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings, strategies as st
-from sklearn.decomposition import NMF as SklearnNMF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from visionnmf import NMF, Penalty
@@ -63,7 +61,7 @@ def test_a_fit_is_what_its_attributes_say(solver, loss, dtype, X):
     assert model.objective_history_[-1] < 0.8 * model.objective_history_[0]
     np.testing.assert_allclose(np.linalg.norm(H, axis=1), 1, rtol=1e-5)
     own = SOLVERS[solver].published  # a paper's method, whose own codes are the result
-    assert own or (model.transform(X) == W).all()
+    assert own or ((model.transform(X) == W).all() and (model.transform(X[7:8]) == W[7:8]).all())
     assert (quiet(model.set_params(exact_codes=not own), X) == W).all()
     np.testing.assert_array_equal(model.inverse_transform(W), W @ H)
 
@@ -77,20 +75,6 @@ def test_a_sample_of_weight_0_has_the_codes_of_the_components(solver, loss, exac
     model = NMF(4, solver=solver, loss=loss, exact_codes=exact, random_state=0, max_iter=20, tol=0)
     W = model.fit_transform(X, sample_weight=np.repeat([0, 1], [2, 58]))
     np.testing.assert_allclose(W[:2], codes(X[:2], model.components_, loss).T, rtol=1e-6)
-
-
-@pytest.mark.parametrize("solver", ["rri", "hals"])
-@pytest.mark.parametrize("seed", range(10))
-def test_the_objective_never_rises(solver, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.gamma(0.5, size=rng.integers(2, 30, 2))
-    loss = "frobenius" if solver == "hals" else "manhattan"
-    model = NMF(int(rng.integers(1, 8)), solver=solver, loss=loss, tol=0, max_iter=40, random_state=seed)
-    model.fit(X)
-    history = model.objective_history_[:-1]  # the last is of the codes solved for again
-    assert (np.diff(history) <= 1e-10 * history[0]).all()
-    assert history[5] < history[0]
-    assert model.objective_history_[-1] <= history[-1] * (1 + 5e-3) + 1e-6 * history[0]
 
 
 def test_admm_ends_where_coordinate_descent_can_do_little_more(X):
@@ -139,66 +123,6 @@ def test_codes_reach_the_optimum_of_the_linear_programme(box, rng):
         assert np.abs(X[j] - Wt[:, j] @ H).sum() <= best * (1 + 5e-4)
 
 
-def test_codes_of_least_squares_are_those_of_scipy(rng):
-    from scipy.optimize import nnls
-
-    # components that hardly differ, where coordinate descent alone is far off, and more components than features
-    for alike, r, n in ((0, 4, 30), (5, 4, 30), (100, 4, 30), (0, 9, 4)):
-        H, X = rng.random((r, n)) + alike, rng.random((7, n))
-        Wt = codes(X, H, "frobenius")
-        best = [nnls(H.T, x)[1] for x in X]
-        np.testing.assert_allclose(np.linalg.norm(X - Wt.T @ H, axis=1), best, rtol=1e-6, atol=1e-6 * (r > n))
-
-
-@pytest.mark.parametrize("box", [(0.0, 0.3), (0.1, None), (0.1, 0.3)])
-def test_codes_of_least_squares_in_a_box_are_those_of_scipy(box, rng):
-    from scipy.optimize import lsq_linear
-
-    H, X = rng.random((5, 30)) + 1, rng.random((9, 30))
-    low, high = box
-    Wt = codes(X, H, "frobenius", low=low, high=high or np.inf)
-    assert Wt.min() >= low and Wt.max() <= (high or np.inf)
-    best = [2 * lsq_linear(H.T, x, (low, high or np.inf)).cost for x in X]
-    np.testing.assert_allclose(((X - Wt.T @ H) ** 2).sum(axis=1), best, rtol=1e-6)
-
-
-def test_codes_of_kullback_leibler_are_stationary(rng):
-    H, X = rng.random((4, 30)), rng.poisson(2, (7, 30)).astype(float)
-    H[:, 3] = 0  # a feature that no component has
-    X[5] = 0
-    Wt = codes(X, H, "kullback-leibler")
-    seen = H.sum(0) > 0
-    gradient = H.sum(1)[:, None] - H[:, seen] @ (X[:, seen] / np.maximum(Wt.T @ H[:, seen], 1e-12)).T
-    gradient[:, 5] = 1
-    assert (Wt[:, 5] == 0).all() and (gradient > -1e-5).all() and np.abs(gradient * Wt).max() < 1e-5
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_kullback_leibler_falls_and_is_as_good_as_scikit_learn(dtype, rng):
-    X = rng.poisson(rng.random((40, 3)) @ rng.random((3, 30)) * 40).astype(dtype)
-    start = {"W": rng.random((40, 3)).astype(dtype), "H": rng.random((3, 30)).astype(dtype)}
-    ours = NMF(3, loss="kullback-leibler", max_iter=300, tol=0)
-    ours.fit_transform(X, **start)
-    history = ours.objective_history_
-    assert (np.diff(history) <= 1e-6 * history[0]).all()
-    theirs = SklearnNMF(3, init="custom", solver="mu", beta_loss="kullback-leibler", max_iter=3000, tol=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        W = theirs.fit_transform(X, **start)
-    assert ours.reconstruction_err_ <= 1.01 * naive.kullback_leibler(X, W @ theirs.components_)
-
-
-def test_hals_is_as_good_as_scikit_learn(rng):
-    X = rng.random((50, 30))
-    start = {"W": rng.random((50, 6)), "H": rng.random((6, 30))}
-    ours = NMF(6, loss="frobenius", max_iter=2000, tol=1e-7)
-    ours.fit_transform(X, **start)
-    theirs = SklearnNMF(6, init="custom", max_iter=5000, tol=1e-7)
-    W = theirs.fit_transform(X, **start)
-    peer = ((X - W @ theirs.components_) ** 2).sum() / 2
-    assert ours.reconstruction_err_ <= 1.01 * peer
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "loss"), SCALE_FREE)
 @pytest.mark.parametrize("init", ["random", "nndsvda"])
@@ -228,20 +152,6 @@ def test_permuting_samples_permutes_the_codes(solver, loss, X, rng):
     np.testing.assert_allclose(W_permuted, W[order], rtol=near, atol=10 * near)  # codes are as large as 30
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize(("solver", "loss"), PAIRS)
-def test_the_number_of_threads_does_not_matter(solver, loss, monkeypatch, rng):
-    X = rng.random((700, 500)).astype(np.float32)
-    results = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        model = NMF(4, solver=solver, loss=loss, max_iter=5, random_state=0)
-        results.append((quiet(model, X), model.components_))
-    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("solver", "loss", "bounds"),
     [
@@ -265,43 +175,8 @@ def test_box(solver, loss, bounds, X):
 def test_a_wide_box_is_no_box(X):
     wide = NMF(3, penalty_W=Penalty(high=1e9), penalty_H=Penalty(high=1e9), random_state=0)
     plain = NMF(3, random_state=0)
-    np.testing.assert_allclose(
-        quiet(wide, X) @ wide.components_, quiet(plain, X) @ plain.components_, rtol=1e-3, atol=1e-4
-    )
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(
-    st.integers(1, 8),
-    st.integers(1, 8),
-    st.integers(1, 10),
-    st.sampled_from(["zero", "zero row", "zero column", "constant", "tiny", "random"]),
-    st.sampled_from(PAIRS),
-    st.sampled_from([np.float32, np.float64]),
-)
-def test_odd_shapes_and_values(m, n, r, kind, pair, dtype):
-    X = np.random.default_rng(m * 100 + n).random((m, n)).astype(dtype)
-    if kind == "zero":
-        X[:] = 0
-    elif kind == "zero row":
-        X[0] = 0
-    elif kind == "zero column":
-        X[:, 0] = 0
-    elif kind == "constant":
-        X[:] = 3
-    elif kind == "tiny":
-        X *= dtype(1e-11)
-    model = NMF(r, solver=pair[0], loss=pair[1], random_state=0, max_iter=60)
-    if pair[1] == "itakura-saito" and not (X > 0).all():
-        with pytest.raises(ParameterError, match="X must be > 0"):
-            model.fit(X)
-        return
-    W = quiet(model, X)
-    assert np.isfinite(W).all() and np.isfinite(model.components_).all()
-    assert W.shape == (m, r) and (W >= 0).all()
-    if pair[1] == "manhattan":
-        assert model.reconstruction_err_ <= X.astype(float).sum() * (1 + 1e-5)
+    found, expected = (quiet(model, X) @ model.components_ for model in (wide, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("init", sorted(STARTS))
@@ -325,9 +200,7 @@ def test_nndsvd_is_a_better_start_than_random(X):
 
 
 def test_not_converging_is_a_warning_with_iterations_and_change(X):
-    with pytest.warns(
-        ConvergenceWarning, match=r"NMF stopped after 2 iterations .* by a share of about 0\.\d+ .*max_iter"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"NMF stopped after 2 iterations .* about 0\.\d+ .*max_iter"):
         NMF(3, solver="rri", max_iter=2, random_state=0).fit(X)
 
 
@@ -369,37 +242,22 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
     ("parameters", "sentence"),
     [
         ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
-        (
-            {"n_components": "auto", "components_init": np.ones((2, 40))},
-            "n_components must be a number with W, H or components_init; got 'auto'",
-        ),
+        ({"n_components": "auto", "components_init": np.ones((2, 40))}, "n_components must be a number with W, H or "),
         ({"n_components": 2.5}, "n_components must be a whole number >= 1; got 2.5"),
-        (
-            {"loss": "l1"},
-            "loss must be one of .'auto', 'manhattan', 'frobenius', .* or a number from -5 to 5 .*; got 'l1'",
-        ),
+        ({"loss": "l1"}, "loss must be one of .'auto', 'manhattan', .* or a number from -5 to 5 .*; got 'l1'"),
         ({"loss": True}, "loss must be one of .*; got True"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),
         ({"loss": "huber", "loss_parameter": 0}, "loss_parameter of loss='huber' must be a finite number > 0; got 0"),
         ({"loss": "itakura-saito"}, "X must be > 0 for loss='itakura-saito'; got zeros; add a small constant"),
         ({"solver": "simplex"}, "solver must be 'auto' or one of .*; got 'simplex'"),
-        (
-            {"solver": "hals"},
-            "solver must be .*, as .'admm'.*'rri-printed'. can; got 'hals', which does not minimise loss='manhattan'",
-        ),
+        ({"solver": "hals"}, "solver must be .*, as .'admm'.* can; got 'hals', which does not minimise"),
         ({"nuclear": -1}, "nuclear must be a finite number >= 0; got -1"),
-        (
-            {"nuclear": 1, "loss": "frobenius"},
-            "nuclear must be 0 for losses other than .'manhattan', 'elastic-net'.; got 1",
-        ),
+        ({"nuclear": 1, "loss": "frobenius"}, "nuclear must be 0 for losses other than .*'elastic-net'.; got 1"),
         ({"penalty_W": 3}, "penalty_W must be a visionnmf.Penalty or None; got 3"),
         ({"missing_values": -1}, "missing_values must be None, numpy.nan or 0; got -1"),
         ({"zero_weight": 2}, "zero_weight must be a number from 0 to 1; got 2"),
-        (
-            {"zero_weight": 0.5, "loss": "frobenius"},
-            "zero_weight must be 0 or 1 for losses other than 'manhattan'; got 0.5 with loss='frobenius'",
-        ),
+        ({"zero_weight": 0.5, "loss": "frobenius"}, "zero_weight must be 0 or 1 for losses other than 'manhattan'"),
         ({"n_init": 0}, "n_init must be a whole number >= 1; got 0"),
         ({"update_components": False}, "components_init must be given with update_components=False; got None"),
         ({"components_init": np.ones((2, 40))}, r"components_init must have shape \(3, 40\); got \(2, 40\)"),
@@ -436,9 +294,7 @@ def test_input_that_is_not_allowed(X):
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-30), (np.float32, 1e30), (np.float64, 1e-200)])
 def test_sizes_beyond_the_dtype_are_refused(dtype, scale, X):
-    with pytest.raises(
-        ParameterError, match=r"X must have a mean from .* in float.*; got .*, too (large|small) for products; divide X"
-    ):
+    with pytest.raises(ParameterError, match=r"X must have a mean from .*, too (large|small) .*; divide X"):
         NMF(2).fit((X * scale).astype(dtype))
 
 
@@ -496,11 +352,8 @@ def largest_angle(found, truth):
 def test_the_separable_start_finds_pure_samples_and_needs_no_seed(loss, outliers, rng):
     X, spectra = pure_pixels(rng, outliers)
     model = NMF(3, loss=loss, init="spa").fit(X)
-    assert (
-        largest_angle(model.components_, spectra)
-        < 4
-        < largest_angle(NMF(3, loss=loss, random_state=0).fit(X).components_, spectra)
-    )
+    usual = NMF(3, loss=loss, random_state=0).fit(X)
+    assert largest_angle(model.components_, spectra) < 4 < largest_angle(usual.components_, spectra)
     np.testing.assert_array_equal(model.components_, NMF(3, loss=loss, init="spa", random_state=7).fit(X).components_)
 
 

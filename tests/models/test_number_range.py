@@ -89,13 +89,7 @@ def test_one_huge_entry_and_one_tiny_entry(rng):
 @pytest.mark.parametrize(
     "model",
     [
-        NMF(2),
-        OnlineNMF(2),
-        ProjectiveNMF(2),
-        SymmetricNMF(2),
-        RPCA(),
-        GoDec(),
-        ConservativeNMF(2),
+        *(NMF(2), OnlineNMF(2), ProjectiveNMF(2), SymmetricNMF(2), RPCA(), GoDec(), ConservativeNMF(2)),
         MultiviewNMF(2, groups=[0] * 8),
     ],
     ids=lambda model: type(model).__name__,

@@ -42,9 +42,8 @@ def test_knn_joins_the_nearest(data):
     found = resolve(Penalty(graph="knn", n_neighbors=1, graph_weight=2.5), "W", data(X), np.float32).graph
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.toarray(), 2.5 * chain)
-    np.testing.assert_array_equal(
-        resolve(Penalty(graph="knn", n_neighbors=1), "H", data(X.T.copy())).graph.toarray(), chain
-    )
+    found = resolve(Penalty(graph="knn", n_neighbors=1), "H", data(X.T.copy())).graph
+    np.testing.assert_array_equal(found.toarray(), chain)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.coo_array, lambda S: S.tolist()])
@@ -104,10 +103,7 @@ REFUSED = [
     ({"group_l1": 1.0}, r"groups of penalty_W must be given with group_l1 and group_bound; got None"),
     ({"groups": [[0]], "group_l1": -1}, r"group_l1 of penalty_W must be a finite number >= 0; got -1"),
     ({"groups": [[0]], "group_norm": 3}, r"group_norm of penalty_W must be 2 or 'inf'; got 3"),
-    (
-        {"groups": [[0]], "group_bound": [1, 2]},
-        r"group_bound of penalty_W must be one number, or one for each of the 1",
-    ),
+    ({"groups": [[0]], "group_bound": [1, 2]}, r"group_bound of penalty_W must be one number, or one for each of"),
     ({"groups": [[0]], "group_bound": -1}, r"group_bound of penalty_W must be a finite number >= 0; got -1"),
     ({"groups": []}, r"groups of penalty_W must be index sets, or a label for each point; got \[\]"),
     ({"groups": "ab"}, r"groups of penalty_W must be index sets, or a label for each point; got 'ab'"),
@@ -148,12 +144,11 @@ def test_grid_search_over_a_penalty(rng):
     X = rng.random((20, 8))
     held = Penalty(l2=1.0)  # else the components would make up for a ridge on the codes
     model = NMF(2, loss="frobenius", penalty_W=Penalty(), penalty_H=held, random_state=0, max_iter=50, tol=0)
-    search = GridSearchCV(
-        model,
-        {"penalty_W__l2": [0.0, 30.0]},
-        scoring=lambda model, X: -np.linalg.norm(X - model.inverse_transform(model.transform(X))),
-        cv=2,
-    ).fit(X)
+
+    def score(model, X):
+        return -np.linalg.norm(X - model.inverse_transform(model.transform(X)))
+
+    search = GridSearchCV(model, {"penalty_W__l2": [0.0, 30.0]}, scoring=score, cv=2).fit(X)
     assert search.best_params_ == {"penalty_W__l2": 0.0}  # a ridge only hurts the fit itself
 
 
@@ -211,9 +206,7 @@ def test_each_entry_may_have_its_bounds(solver, rng):
     assert codes.fit_transform(X).max() <= 0.3 + 1e-12
     with pytest.raises(ParameterError, match=r"0 <= low <= high; got arrays of shape \(2, 6\)"):
         NMF(2, penalty_H=Penalty(low=high, high=low)).fit(X)
-    with pytest.raises(
-        ParameterError, match=r"low and high of penalty_H must have the shape of the factor, \(3, 6\); got \(2, 6\)"
-    ):
+    with pytest.raises(ParameterError, match=r"low and high of penalty_H must have the shape of the factor, \(3, 6\)"):
         NMF(3, loss=loss, solver=solver, penalty_H=Penalty(low=low, high=high)).fit(X)
 
 
@@ -236,15 +229,3 @@ def test_bounds_that_are_no_array_are_refused(bounds, got):
 def test_bounds_of_each_entry_fix_the_number_of_components(rng):
     with pytest.raises(ParameterError, match="n_components must be a number with bounds of each entry; got 'auto'"):
         NMF("auto", loss="frobenius", penalty_W=Penalty(high=np.ones((2, 12)))).fit(rng.random((12, 6)))
-
-
-def test_fit_with_each_side(rng):
-    X = rng.random((12, 6)).astype(np.float32)
-    options = {"loss": "frobenius", "random_state": 0, "max_iter": 30, "tol": 0}
-    codes = NMF(2, penalty_W=Penalty(simplex=True), **options).fit_transform(X)
-    assert codes.dtype == np.float32
-    np.testing.assert_allclose(codes.sum(axis=1), 1, rtol=1e-5)
-    model = NMF(2, penalty_H=Penalty(simplex=True), **options).fit(X)
-    np.testing.assert_allclose(model.components_.sum(axis=1), 1, rtol=1e-5)
-    with pytest.raises(ParameterError, match="low of penalty_H must be a finite number >= 0; got -1"):
-        NMF(2, penalty_H=Penalty(low=-1), **options).fit(X)

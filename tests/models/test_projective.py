@@ -1,14 +1,10 @@
 """ProjectiveNMF: gradients by differences, never rising, parts that are found, scikit-learn's contract."""
 
-import pickle
-
 import numpy as np
 import pytest
 from naive import kullback_leibler
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
 
 from visionnmf import ProjectiveNMF
 from visionnmf.engine import projective
@@ -154,30 +150,6 @@ def test_a_callback_stops_and_not_converging_is_a_warning(rng):
     np.testing.assert_allclose([value for _, value in seen], model.objective_history_[1:], rtol=1e-9)
     with pytest.warns(ConvergenceWarning, match="ProjectiveNMF stopped after 2 iterations"):
         ProjectiveNMF(3, max_iter=2, random_state=0).fit(X)
-
-
-def test_names_pipeline_and_pickle(rng):
-    X, _ = parts(rng)
-    pipeline = make_pipeline(MinMaxScaler(), ProjectiveNMF(3, random_state=0)).fit(X)
-    assert list(pipeline.get_feature_names_out()) == ["projectivenmf0", "projectivenmf1", "projectivenmf2"]
-    again = pickle.loads(pickle.dumps(pipeline))
-    np.testing.assert_array_equal(again.transform(X), pipeline.transform(X))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
-        ({"loss": "manhattan"}, "loss must be one of .*'frobenius', 'kullback-leibler'.*got 'manhattan'"),
-        ({"solver": "hals"}, "solver must be one of .*'l-bfgs', 'mu'.*got 'hals'"),
-        ({"init": "zeros"}, "init must be one of .*'random'.*got 'zeros'"),
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
-    ],
-)
-def test_parameters_that_are_not_allowed(parameters, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        ProjectiveNMF(**parameters).fit(np.ones((3, 3)))
 
 
 @pytest.mark.parametrize(("value", "sentence"), [(np.nan, "NaN"), (np.inf, "infinity"), (-1, "Negative")])

@@ -131,19 +131,3 @@ def test_files(rng, tmp_path):
     model.components_ = 2 * model.components_
     with pytest.raises(ParameterError, match="not orthonormal"):
         model.save(tmp_path / "bad.npz")
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
-        (RPCA(sparse_weight=0), "sparse_weight must be a finite number > 0; got 0"),
-        (RPCA(tol=0), "tol must be a finite number > 0; got 0"),
-        (RPCA(max_iter=0), "max_iter must be a whole number >= 1; got 0"),
-        (GoDec(0), "n_components must be a whole number >= 1; got 0"),
-        (GoDec(sparse_share=1.5), "sparse_share must be a number from 0 to 1; got 1.5"),
-        (GoDec(tol=-1), "tol must be a finite number >= 0; got -1"),
-    ],
-)
-def test_parameters(model, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        model.fit(np.eye(4))

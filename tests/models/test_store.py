@@ -5,18 +5,13 @@ import random
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from model_files import rewrite
+from model_files import rewrite, same
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import visionnmf
 from visionnmf import NMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
-from visionnmf.exceptions import (
-    MediaError,
-    ParameterError,
-    UnreadableError,
-    UnsupportedError,
-)
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.models.model_files import ESTIMATORS
 
 X = np.random.default_rng(5).gamma(1, size=(30, 12))
@@ -37,21 +32,6 @@ def path(tmp_path):
 
 def fitted(name="plain", dtype=np.float64):
     return clone(MODELS[name]).fit(X.astype(dtype))
-
-
-def same(a, b):
-    """Whether two values are alike, in kind too."""
-    if sp.issparse(a):
-        return sp.issparse(b) and a.shape == b.shape and (a != b).nnz == 0
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
-    if isinstance(a, Penalty):
-        return isinstance(b, Penalty) and same(a.get_params(), b.get_params())
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    return a == b or (a != a and b != b)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -151,7 +131,6 @@ DAMAGES = {
     "another number of components": attribute(n_components_=2),
     "fewer names": attribute(feature_names_in_={"strings": ["a"]}),
     "names are numbers": attribute(feature_names_in_=list(range(12))),
-    "a method as attribute": attribute(transform=1),
     "an attribute of mine": attribute(note_=1),
     "no number of features": lambda s, a: s["dict"]["model"]["object"][2].pop("n_features_in_"),
     "no solver": lambda s, a: s["dict"]["model"]["object"][2].pop("solver_"),
@@ -168,9 +147,6 @@ DAMAGES = {
     "tolerance not a number": parameter(tol={"float": "nan"}),
     "a penalty of nan": parameter(penalty_W={"object": ["Penalty", {"l1": {"float": "nan"}}]}),
     "weights of zeros": parameter(zero_weight=7),
-    "a parameter of another version": parameter(speed=3),
-    "a class that is no model": lambda s, a: s["dict"]["model"]["object"].__setitem__(0, "Penalty"),
-    "one array for two things": parameter(init={"array": "model.components_"}),
 }
 
 
@@ -181,12 +157,6 @@ def test_damaged_models_are_refused(damage, path):
     with pytest.raises(UnreadableError, match=r"model\.npz: (damaged, or not a model|not a model)") as caught:
         load_model(rewrite(path, damage))
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300 + len(str(path))
-
-
-def test_another_version_is_refused(path):
-    fitted().save(path)
-    with pytest.raises(UnsupportedError, match=r"written by a later version of visionnmf .*; upgrade visionnmf"):
-        load_model(rewrite(path, header=lambda header: header.update(version=4)))
 
 
 def test_a_parameter_that_the_file_does_not_have_has_its_default(path):

@@ -125,10 +125,7 @@ def test_scale_dtype_and_seed(loss, rng):
     [
         (np.ones((3, 4)), {}, None, r"X must be a square affinity matrix; got shape \(3, 4\)"),
         (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; got entries that differ .* by up to 1"),
-        (np.ones((3, 3)), {"init": "spectral"}, None, "init must be one of .*'k-means.*', 'random'.*; got 'spectral'"),
         (np.ones((3, 3)), {"init": -np.ones((2, 3))}, None, "init must hold finite numbers >= 0; got -1"),
-        (np.ones((3, 3)), {"n_init": 0}, None, "n_init must be a whole number >= 1; got 0"),
-        (np.ones((3, 3)), {"loss": "huber"}, None, "loss must be one of .*'manhattan', 'frobenius'.*; got 'huber'"),
         (np.ones((3, 3)), {}, np.ones(2), "sample_weight must have shape \\(3,\\); got \\(2,\\)"),
         (np.ones((3, 3)), {}, np.zeros(3), "sample_weight must not be 0 for all"),
     ],
@@ -172,9 +169,8 @@ def test_frobenius_never_rises_and_ends_at_a_stationary_point(weighted, rng):
         E = h.reshape(shape).T @ h.reshape(shape) - A
         return (D * E**2).sum() / 2, (2 * h.reshape(shape) @ (D * E)).ravel()
 
-    found = minimize(
-        value, model.components_.ravel(), jac=True, method="L-BFGS-B", bounds=[(0, None)] * shape[0] * shape[1]
-    )
+    start = model.components_.ravel()
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start))
     assert found.fun > (1 - 1e-6) * model.reconstruction_err_
 
 
@@ -208,6 +204,5 @@ def test_optimality_tells_a_converged_fit_from_a_stopped_one(rng):
         first = symmetric.symmetric_optimality(A, rng.random((3, len(A))), np.ones(len(A)), loss=loss)
         model = SymmetricNMF(3, loss=loss, tol=1e-9, max_iter=1000, random_state=0).fit(A)
         assert model.optimality_ < 0.1 * first
-        assert SymmetricNMF(3, loss=loss, tol=1e-9, max_iter=1000, random_state=0).fit(
-            64 * A
-        ).optimality_ == pytest.approx(model.optimality_, rel=1e-6, abs=1e-7)
+        optimality = model.optimality_
+        assert model.fit(64 * A).optimality_ == pytest.approx(optimality, rel=1e-6, abs=1e-7)

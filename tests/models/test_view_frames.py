@@ -224,9 +224,7 @@ def test_codes_in_another_order_are_refused(frames):
     for estimator, prefix in ((model, "multiviewnmf"), (plain, "nmf")):
         named = codes.set_axis([f"{prefix}0", f"{prefix}1"], axis=1)
         estimator.inverse_transform(named.set_axis(["speech", "noise"], axis=1))
-        with pytest.raises(
-            ParameterError, match=f"X must have its columns in the order of .*; got '{prefix}1' first; "
-        ):
+        with pytest.raises(ParameterError, match=f"X must have its columns in the order .*; got '{prefix}1' first; "):
             estimator.inverse_transform(named[[f"{prefix}1", f"{prefix}0"]])
         with pytest.raises(ParameterError, match="got 1 first; pass"):
             estimator.inverse_transform(named.set_axis([1, 0], axis=1))

@@ -209,9 +209,8 @@ def test_entries_of_digits_are_predicted_better_than_by_means_at_any_rank(loss):
     gaps = np.where(hidden, np.nan, X)
     error = ((X - np.nanmean(gaps, axis=0))[hidden] ** 2).mean()
     for rank in (10, 40):
-        model = MultiviewNMF(
-            rank, groups=[0] * 32 + [1] * 32, loss=loss, max_iter=100, missing_values=np.nan, random_state=0
-        )
+        options = {"loss": loss, "max_iter": 100, "missing_values": np.nan, "random_state": 0}
+        model = MultiviewNMF(rank, groups=[0] * 32 + [1] * 32, **options)
         filled = model.fit(gaps).impute(gaps)
         np.testing.assert_array_equal(filled[~hidden], X[~hidden])
         assert ((X - filled)[hidden] ** 2).mean() < 0.8 * error

@@ -85,9 +85,12 @@ def test_a_zero_factor_is_fitted_again_unless_the_user_has_named_the_fit(rng):
 def test_the_tolerance_of_least_squares_is_a_share_whatever_the_rule(counts, monkeypatch):
     given = []
     fit = sparse_data.fit
-    monkeypatch.setattr(
-        sparse_data, "fit", lambda *factors, **limits: (given.append(limits["tol"]), fit(*factors, **limits))
-    )
+
+    def heard(*factors, **limits):
+        given.append(limits["tol"])
+        return fit(*factors, **limits)
+
+    monkeypatch.setattr(sparse_data, "fit", heard)
     for stop, tol in (("auto", 0.02), ("decrease", 50.0)):
         NMF(2, stop=stop, tol=tol, random_state=0).fit(counts)
     assert given == [0.02, 1e-3]
