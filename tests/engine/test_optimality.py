@@ -272,6 +272,16 @@ def test_the_projected_gradient_is_0_at_minima_within_bounds(each, dtype, rng):
     assert projected_gradient(problem, Wt, H) < 1e-5 * projected_gradient(problem, Wt, start)
 
 
+def test_bounds_of_each_entry_count_where_a_loss_has_a_kink(rng):
+    """All entries are at their upper bounds, where half of the features ask for larger factors."""
+    W, H = 0.5 + rng.random((3, 12)), 0.5 + rng.random((3, 9))
+    X = W.T @ H
+    X[:, ::2] += 1  # the other features have residuals of 0
+    held = [Penalties(terms=(Bounds(np.zeros_like(F), F.copy()),)) for F in (W, H)]
+    assert optimality(Problem(X, Loss("manhattan"), *held), W, H) < 1e-6
+    assert optimality(Problem(X, Loss("manhattan")), W, H) > 0.01
+
+
 def test_the_projected_gradient_knows_bounds_only(rng):
     for side, penalty in (("W", Penalty(simplex=True)), ("H", Penalty(groups=[[0, 1]], group_l1=1))):
         model = NMF(2, loss="frobenius", stop="projected-gradient", **{f"penalty_{side}": penalty})

@@ -214,6 +214,22 @@ def test_callback_sees_each_iteration_and_can_stop(X):
     model = NMF(3, callback=callback, random_state=0).fit(X)
     assert [i for i, _ in seen] == [1, 2, 3] and model.n_iter_ == 3
     assert [value for _, value in seen] == list(model.objective_history_[:3])
+    seen.clear()
+    NMF(3, callback=callback, random_state=0, n_init=3).fit(X)
+    assert len(seen) == 3  # no other start either
+
+
+@pytest.mark.parametrize("solver", ["mu", "sbcd-plain"])
+def test_samples_of_weights_0_have_codes_of_their_own_with_solvers_of_papers(solver, X):
+    weights = np.ones(X.shape)
+    weights[4] = 0
+    found = [
+        NMF(3, loss="kullback-leibler", solver=solver, init="custom", max_iter=5, tol=0).fit_transform(
+            X, W=np.full((len(X), 3), start), H=X[:3] + 0.1, weights=weights
+        )[4]
+        for start in (1.0, 2.0)
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

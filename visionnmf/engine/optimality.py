@@ -32,7 +32,7 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blo
 from .kernels.manhattan import balance_signs
 from .kernels.sparse import model_entries
 from .losses import ZERO, Loss
-from .penalties import Bounds, Box, Penalties
+from .penalties import Penalties
 from .problem import Problem
 from .products import floors
 
@@ -69,14 +69,11 @@ def projected_gradient(problem: Problem, Wt: Array, H: Array) -> float:
     found = gradients(problem, Wt.astype(np.float64), H.astype(np.float64))
     total = 0.0
     for F, G, penalty in ((Wt, found.codes, problem.penalty_W), (H, found.components, problem.penalty_H)):
-        slope = G + penalty.gradient(F)
-        for term in penalty.linear:
-            slope += term.slope(len(F))
-        bounds = penalty.constraint
-        assert isinstance(bounds, Box | Bounds)  # of any other constraint the projection is not one of each entry
-        low, high = (np.asarray(bound, F.dtype) for bound in (bounds.low, bounds.high))
-        slope = np.where(F > low, slope, np.minimum(slope, 0))
-        total += sum_of_squares(np.where(F < high, slope, np.maximum(slope, 0)))
+        bounds = penalty.entry_bounds(F.dtype)
+        assert bounds is not None  # of any other constraint the projection is not one of each entry
+        slope = G + penalty_gradient(penalty, F)
+        slope = np.where(F > bounds[0], slope, np.minimum(slope, 0))
+        total += sum_of_squares(np.where(F < bounds[1], slope, np.maximum(slope, 0)))
     return float(np.sqrt(total))
 
 
@@ -86,9 +83,9 @@ def _norms(F: Array) -> Array:
 
 
 def penalty_gradient(penalty: Penalties, F: Array) -> Array:
-    """Return the gradient of the penalty terms that are smooth on ``F >= 0``: in a box also linear ones."""
+    """Return the gradient of the penalty terms that are smooth on ``F >= 0``: within bounds also linear ones."""
     G = penalty.gradient(F)
-    if isinstance(penalty.constraint, Box):  # otherwise the prox handles linear terms, such as l1
+    if penalty.entry_bounds(F.dtype) is not None:  # otherwise the prox handles linear terms, such as l1
         for term in penalty.linear:
             G += term.slope(len(F))
     return G
@@ -102,8 +99,9 @@ def moved_squares(F: Array, G: Array, norms: Array, penalty: Penalties, sigma: f
         return 0.0
     G = G + penalty_gradient(penalty, F)
     steps = 1 / (sigma * np.where(used, norms, np.inf)[:, None] ** 2)
-    if isinstance(penalty.constraint, Box):
-        moved = np.clip(F - steps * G, penalty.low, penalty.high)
+    bounds = penalty.entry_bounds(F.dtype)
+    if bounds is not None:
+        moved = np.clip(F - steps * G, *bounds)
     else:
         step = float(steps[used].min())
         moved = F - step * G
@@ -231,6 +229,12 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     return G
 
 
+def places(penalty: Penalties, F: Array) -> Array:
+    """Return where entries lie, for :func:`.balance_signs`: 0 at the lower bound, 1 at the upper one, 0.5 between."""
+    low, high = penalty.entry_bounds(F.dtype) or penalty.box(F.dtype)
+    return np.where(F <= low, 0.0, np.where(F >= high, 1.0, 0.5))
+
+
 class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
@@ -241,19 +245,18 @@ class _Balance:
         self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1
         squares = np.einsum("ij,ij->i", self.unit, self.unit)
         self.squares = np.where(squares > 0, squares, np.inf)  # (n,) squared norms of its rows
-        self.F = F
+        self.places = places(penalty, F)
         self.penalty_gradient = penalty_gradient(penalty, F)  # (r, n_rows)
-        self.low, self.high = penalty.box(np.float64)
         self.enough = ENOUGH * float(np.sqrt(row_squares))
 
     def __call__(self, part: slice, G: Array, starts: Array, columns: Array, bounds: Array) -> Array:
         """Return the gradient `G` of these rows with the best derivatives at the zero residuals in `columns`."""
         total = np.ascontiguousarray(((G + self.penalty_gradient[:, part]) / self.norms).T)
-        codes = np.ascontiguousarray(self.F[:, part].T)
+        within = np.ascontiguousarray(self.places[:, part].T)
         # overwrites `total`; the last two arguments are the derivatives to be found and working memory
         balance_signs(
-            starts, columns, bounds, self.unit, self.squares, codes, total, self.low, self.high, self.enough,
-            SIGN_SWEEPS, np.zeros(len(columns)), np.empty(len(self.F)),
+            starts, columns, bounds, self.unit, self.squares, within, total, 0.0, 1.0, self.enough,
+            SIGN_SWEEPS, np.zeros(len(columns)), np.empty(len(self.places)),
         )  # fmt: skip
         return total.T * self.norms - self.penalty_gradient[:, part]
 

@@ -562,6 +562,12 @@ class Penalties:
         number: Any = np.dtype(dtype).type
         return number(self.low), number(self.high)
 
+    def entry_bounds(self, dtype: DTypeLike) -> tuple[Any, Any] | None:
+        """Return the bounds of the entries in the given dtype, numbers or arrays; None with any other constraint."""
+        if not isinstance(self.constraint, Box | Bounds):
+            return None
+        return np.asarray(self.constraint.low, dtype), np.asarray(self.constraint.high, dtype)
+
     def weights(self, n_components: int, dtype: DTypeLike) -> tuple[Array, Array]:
         """Return `l1` and `l2`, each one number or one per component, as arrays of shape (n_components,)."""
         l1, l2 = (np.array(np.broadcast_to(weight, n_components), dtype) for weight in (self.l1, self.l2))

@@ -50,7 +50,7 @@ from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality, projected_gradient
-from .penalties import ANY, L1, L2, SEPARABLE, Bounds, Box, Graph, Penalties, Simplex, Term
+from .penalties import ANY, L1, L2, SEPARABLE, Graph, Penalties, Simplex, Term
 from .problem import Problem, Report
 from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
 from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
@@ -224,7 +224,7 @@ def _small_gradient(problem: Problem, Wt: Array, H: Array, tol: float) -> StopAf
             f"stop must be another rule for {problem.loss.label}; got 'projected-gradient', but it has kinks"
         )
     for side, penalty in (("W", problem.penalty_W), ("H", problem.penalty_H)):
-        if not isinstance(penalty.constraint, Box | Bounds):
+        if penalty.entry_bounds(np.float64) is None:
             raise ParameterError(
                 f"stop must be another rule with {penalty.constraint.kind} in penalty_{side}; got "
                 "'projected-gradient', which projects at bounds only"

@@ -274,6 +274,8 @@ def fit_best(
         # a start whose objective became NaN has diverged, so any other one replaces it
         if best is None or found[0].history[-1] < best[0].history[-1] or math.isnan(best[0].history[-1]):
             best = found
+        if report.stopped:  # by the user, who wants no other start either
+            break
     assert best is not None
     result = best[0]
     if not math.isfinite(result.history[-1]):

@@ -465,11 +465,14 @@ class NMF(WithPenalties, LinearModel):
             return np.asarray(solve_codes(problem, H))
         if row_scale is not None:
             Wt /= np.where(row_scale, row_scale, 1)
-        if sample_weight is not None and not linked:  # a fit does not see the samples of weight 0
-            unseen = np.flatnonzero(np.asarray(sample_weight) == 0)
-            if len(unseen):
-                weights = None if problem.weights is None else problem.weights[unseen]
-                Wt[:, unseen] = solve_codes(replace(problem, X=problem.X[unseen], weights=weights), H)
+        if not linked:  # a fit does not see samples of weight 0, nor those all of whose entries have weight 0
+            unseen = np.zeros(len(Wt.T), bool) if sample_weight is None else np.asarray(sample_weight) == 0
+            if problem.weights is not None:
+                unseen |= ~problem.weights.any(axis=1)
+            elif problem.is_sparse and problem.zero_weight == 0:
+                unseen |= np.diff(problem.X.indptr) == 0
+            if unseen.any():
+                Wt[:, unseen] = solve_codes(problem.samples(unseen), H)
         return Wt
 
     def _check_parameters(self) -> None:

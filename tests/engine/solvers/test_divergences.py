@@ -240,3 +240,29 @@ def test_the_published_update_rises_where_ours_does_not(loss, rng):
         history = np.array(run(Problem(X, loss), 4, np.random.default_rng(1), solver, max_iter=40)[2].history)
         rises[solver] = np.diff(history).max() / history[0]
     assert rises["sbcd-plain"] > 0.1 and rises["sbcd"] <= 1e-7
+
+
+@pytest.mark.parametrize(("rank", "high"), [(1, np.inf), (3, 0.1)])
+def test_many_counts_in_double_precision_end_as_in_double_precision(rank, high, rng, monkeypatch):
+    """Single precision serves only while residuals and decreases are large, and bounds hold to the last bit."""
+    X = make(rng, shape=(600, 450))
+    assert X.size >= sbcd.SINGLE_ENTRIES
+    problem = Problem(X, KL, Penalties(high=high), Penalties())
+    Wt, H = start(problem, rank, rng)
+    found = []
+    for entries in (sbcd.SINGLE_ENTRIES, X.size + 1):
+        monkeypatch.setattr(sbcd, "SINGLE_ENTRIES", entries)
+        factors = Wt.copy(), H.copy()
+        result = fit(problem, *factors, solver="sbcd", max_iter=100, tol=0)
+        history = np.array(result.history)
+        assert (np.diff(history) <= 1e-7 * history[:-1]).all()
+        assert factors[0].dtype == factors[1].dtype == X.dtype and factors[0].max() <= high
+        found.append(
+            (
+                history[-1],
+                max(kkt(F, G, Penalties()) for F, G in zip(factors, gradients(problem, *factors), strict=True)),
+            )
+        )
+    assert abs(found[0][0] / found[1][0] - 1) < 1e-9
+    if rank == 1:  # whose minimum is reached; single precision alone leaves seven times as much
+        assert found[0][1] < 2 * found[1][1]

@@ -285,10 +285,10 @@ class Block:
         part = Derivatives(problem.X[:, features], weights, problem.loss, tiny)
         self._zero_residuals = _ZeroResiduals(part, self.Wt.astype(np.float64), H[:, features].astype(np.float64))
 
-    def balance(self, total: Array, H: Array, norms: Array, enough: float) -> tuple[Array]:
+    def balance(self, total: Array, within: Array, norms: Array, enough: float) -> tuple[Array]:
         """Find derivatives at the kinks as if this block were alone; return the change of the components' gradient."""
         unit = np.ascontiguousarray((self.Wt.astype(np.float64) / norms[:, None]).T)
-        return (self._zero_residuals.balance(unit, total, H, self.problem.penalty_H.box(np.float64), enough),)
+        return (self._zero_residuals.balance(unit, total, within, enough),)
 
     def move(self, shares: Array) -> None:
         """Move the derivatives at the kinks of feature j by ``shares[j]`` towards those of :meth:`balance`."""
@@ -314,7 +314,7 @@ class _ZeroResiduals:
         self.signs = np.zeros(self.bounds.nnz)  # derivatives, one feature after the other
         self.goal = self.signs  # those that this block would choose if it were alone, towards which `move` goes
 
-    def balance(self, unit: Array, total: Array, H: Array, box: tuple[Any, Any], enough: float) -> Array:
+    def balance(self, unit: Array, total: Array, within: Array, enough: float) -> Array:
         """Choose derivatives by coordinate descent as the `goal`; return the change of the gradient `total` (r, n)."""
         bounds = self.bounds
         squares = np.einsum("ij,ij->i", unit, unit)
@@ -322,8 +322,8 @@ class _ZeroResiduals:
         self.goal = self.signs.copy()
         balance_signs(
             bounds.indptr.astype(np.int64), bounds.indices.astype(np.int64), bounds.data, unit,
-            np.where(squares > 0, squares, np.inf), np.ascontiguousarray(H.T, np.float64), G, *box, enough,
-            BALANCE_SWEEPS, self.goal, np.empty(len(H)),
+            np.where(squares > 0, squares, np.inf), np.ascontiguousarray(within.T), G, 0.0, 1.0, enough,
+            BALANCE_SWEEPS, self.goal, np.empty(len(total)),
         )  # fmt: skip
         return np.asarray(G.T - total)
 

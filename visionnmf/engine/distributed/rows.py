@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import ZERO
-from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient
+from visionnmf.engine.optimality import ENOUGH, moved_squares, penalty_gradient, places
 from visionnmf.engine.problem import Lost, Problem, Report
 from visionnmf.engine.solvers import admm, hals
 from visionnmf.engine.solvers.momentum import imbalance, rescale
@@ -202,33 +202,32 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
         derivative = at_zero
         # choose the derivatives at residuals of 0, some features at a time, so that the gradient is small
         enough = ENOUGH * float(np.sqrt(at_zero / H.shape[1]))  # norm of a feature's gradient that counts as 0
-        slope = penalty_gradient(problem.penalty_H, H64)
+        slope, within = penalty_gradient(problem.penalty_H, H64), places(problem.penalty_H, H64)
         size_of_panel = max(1, PANEL_ENTRIES // rows.n_samples)
         for first, last in blocks(H.shape[1], size_of_panel):
             crew.tell("find_kinks", H, first, last, tiny)
             part = slice(first, last)
-            G[:, part] = _balanced(rows, H64[:, part], G[:, part], slope[:, part], norms_W, enough)
+            G[:, part] = _balanced(rows, within[:, part], G[:, part], slope[:, part], norms_W, enough)
     sigma = float(np.sqrt(derivative)) / size or 1.0
     (moved_W,) = crew.sum_of("moved", norms_H, sigma)
     moved_H = moved_squares(H64, G, norms_W, problem.penalty_H, sigma)
     return float(np.sqrt(max(moved_W, moved_H))) / size
 
 
-def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
-    """Return the gradient of the components `H` of some features with the best choice at zero residuals."""
-    # That is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent solves it
-    # in memory (:func:`..kernels.manhattan.balance_signs`). Here each block takes its own descent, as if it were alone,
+def _balanced(rows: RowsInBlocks, within: Array, G: Array, slope: Array, norms: Array, enough: float) -> Array:
+    """Return the gradient of the components of some features, which lie `within` their bounds (see `places`)."""
+    # The choice is a bounded least-squares problem for each feature, which couples all samples. Coordinate descent
+    # solves it in memory (:func:`..kernels.manhattan.balance_signs`). Here each block descends as if it were alone,
     # and all blocks move towards what they have found by the share that is best for their sum, at least one over the
     # number of blocks. All is divided by the norms of the codes, so that components of all scales count alike.
-    penalty, crew = rows.problem.penalty_H, rows.crew
-    low, high = penalty.box(np.float64)
+    crew = rows.crew
     norms = np.where(norms > 0, norms, 1)
     total = (G + slope) / norms[:, None]
 
     def distances(total: Array) -> Array:
-        """Return for each feature the squared norm of what the bounds of `H` do not absorb of a gradient (r, n)."""
+        """Return for each feature the squared norm of what the bounds do not absorb of a gradient (r, n)."""
         # at a bound, a derivative out of the box is optimal
-        absorbed = ((H <= low) & (total > 0)) | ((H >= high) & (total < 0))
+        absorbed = ((within == 0) & (total > 0)) | ((within == 1) & (total < 0))
         return np.square(np.where(absorbed, 0, total)).sum(axis=0)
 
     n_blocks = len(crew.sizes)
@@ -237,7 +236,7 @@ def _balanced(rows: RowsInBlocks, H: Array, G: Array, slope: Array, norms: Array
         if (distances(total) <= enough**2).all():
             break
         # by how much `total` would change if all blocks, each as if it were alone, took the choice they have found
-        (change,) = crew.update_and_sum("balance", total, H, norms, enough)
+        (change,) = crew.update_and_sum("balance", total, within, norms, enough)
         shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
         crew.tell("move", shares)
         total = total + shares * change

@@ -21,14 +21,15 @@ Array = NDArray[Any]
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place; yield the objective before, which never rises. A code of 0 stays 0."""
     for _ in range(max_iter):
-        penalties = problem.penalty_value(Wt, H)
-        objective = _multiply(problem, Wt, H) + penalties
+        # of sparse data the loss is no by-product of an update
+        objective = problem.objective(Wt, H) if problem.is_sparse else problem.penalty_value(Wt, H)
+        objective += _multiply(problem, Wt, H)
         _multiply(problem.transposed, H, Wt)
         yield Iteration(objective)
 
 
 def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
-    """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss before, without penalties."""
+    """Multiply all codes in place by ``(G_minus / G_plus)^power``; return the loss of dense data before."""
     penalty, dtype, beta = problem.penalty_W, Ft.dtype, problem.loss.beta
     parts = _sparse_parts(problem, Ft, A) if problem.is_sparse else gradient_parts(problem, Ft, A)
     numerator, denominator = parts.negative, parts.positive
@@ -49,7 +50,7 @@ def _multiply(problem: Problem, Ft: Array, A: Array) -> float:
 
 
 def _sparse_parts(problem: Problem, Ft: Array, A: Array) -> GradientParts:
-    """Return the loss, and the gradient of the codes by its signs, for sparse data; all in the units of the data."""
+    """Return the gradient of the codes by its signs for sparse data, in the units of the data, and losses of 0."""
     X, points, of_counts = problem.X, np.ascontiguousarray(A.T), problem.loss.beta == 1
     P = X.astype(X.dtype)  # the model where entries are stored
     found = np.empty(X.nnz)
@@ -64,5 +65,4 @@ def _sparse_parts(problem: Problem, Ft: Array, A: Array) -> GradientParts:
         positive = right_sides(P, A)
     else:
         positive = np.repeat(A.sum(axis=1)[:, None], len(Ft.T), axis=1) if of_counts else A @ A.T @ Ft
-    losses = np.array([problem.loss_value(Ft, A)])
-    return GradientParts(losses, negative, positive, np.ones(X.shape[0]))
+    return GradientParts(np.zeros(1), negative, positive, np.ones(X.shape[0]))

@@ -8,6 +8,7 @@ as in :mod:`.hals`), and a start on a sample of the data. See ``docs/derivations
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,13 @@ SWEEPS = 2  # of coordinate descent on each model
 FIRST_MOMENTUM = 0.3  # see :class:`.momentum.Momentum`
 MOMENTUM_GROWTH = 1.02
 CEILING_GROWTH = 1.01
+# for Kullback-Leibler, where a step that rises need not restart from 0, and a third sweep pays
+COUNTS_SWEEPS, COUNTS_FLOOR, COUNTS_CUT = 3, 0.1, 1.5
+
+# Kullback-Leibler fits of at least this many entries in double precision run in single precision while residuals are
+# more than a share of the data, an iteration lowers the objective by more than a share of it, and means of rows and
+# columns are in this range.
+SINGLE_ENTRIES, COARSE, SINGLE_DECREASE, SINGLE_RANGE = 1 << 18, 1e-2, 1e-7, (1e-12, 1e12)
 
 SQUARES_ITERATIONS = 150  # maximum number of iterations of least squares for a start
 SQUARES_TOLERANCE = 0.01  # their tolerance, see :mod:`..stopping`
@@ -90,16 +98,55 @@ def improve(
 
 
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int, exact: bool = False) -> Iterator[Iteration]:
-    """Update `Wt`, then `H`, in place by two sweeps each; yield the objective before each iteration."""
+    """Update `Wt`, then `H`, in place by a few sweeps each; yield the objective before each iteration."""
     objective = problem.objective(Wt, H)
     # no momentum at first, because the scale of the start may be far off
     momentum = Momentum(0.0, growth=MOMENTUM_GROWTH, ceiling_growth=CEILING_GROWTH, floor=FIRST_MOMENTUM)
+    if problem.loss.beta == 1.0:
+        momentum.floor, momentum.cut = COUNTS_FLOOR, COUNTS_CUT
     if _start_nearby(problem, Wt, H, objective):  # whether it has found better factors and written them over these
         momentum.value = FIRST_MOMENTUM
+    n_done = 0
+    for descent in (_descend_in_single, _descend):
+        for step in descent(problem, Wt, H, momentum, max_iter=max_iter - n_done, exact=exact):
+            # the better start belongs to the first iteration, so the objective before is that of the given one
+            objective = objective if n_done == 0 else min(objective, step.objective)
+            yield step._replace(objective=objective)
+            n_done += 1
+
+
+def _descend(
+    problem: Problem, Wt: Array, H: Array, momentum: Momentum, *, max_iter: int, exact: bool
+) -> Iterator[Iteration]:
+    """Update both factors in place, in the precision of the data, and yield as :func:`iterate`."""
     rows = hals.DescentInMemory(problem, Wt, _DivergenceUpdates(problem, exact))
-    for iteration, step in enumerate(hals.descend(rows, H, problem.penalty_H, max_iter=max_iter, momentum=momentum)):
-        # the better start belongs to the first iteration, so the objective before is that of the given one
-        yield Iteration(objective) if iteration == 0 else step
+    return hals.descend(rows, H, problem.penalty_H, max_iter=max_iter, momentum=momentum)
+
+
+def _descend_in_single(
+    problem: Problem, Wt: Array, H: Array, momentum: Momentum, *, max_iter: int, exact: bool
+) -> Iterator[Iteration]:
+    """Yield the iterations for many counts in double precision that single precision is good enough for."""
+    X, M = problem.X, problem.weights
+    if problem.loss.beta != 1.0 or X.dtype == np.float32 or X.size < SINGLE_ENTRIES:
+        return
+    sums = np.concatenate([X.sum(axis=axis) / X.shape[axis] for axis in (0, 1)])
+    if not SINGLE_RANGE[0] < sums[sums > 0].min(initial=1) <= X.max() < SINGLE_RANGE[1]:
+        return
+    # the divergence of residuals that are the share COARSE of the data
+    coarse = COARSE**2 / 2 * float(X.sum() if M is None else np.vdot(X, M))
+    single = replace(problem, X=X.astype(np.float32), weights=None if M is None else M.astype(np.float32))
+    factors = Wt.astype(np.float32), H.astype(np.float32)
+    last, plain = math.inf, False  # the objective before the last iteration, infinite if that was undone
+    for step in _descend(single, *factors, momentum, max_iter=max_iter, exact=exact):
+        for F, found, penalty in zip((Wt, H), factors, (problem.penalty_W, problem.penalty_H), strict=True):
+            np.clip(found, *penalty.box(F.dtype), out=F)
+        yield step
+        # the next iterations need double precision if residuals are small, or if only rounding is left
+        stuck = plain if step.undone else last - step.objective < SINGLE_DECREASE * step.objective
+        if step.objective < coarse or stuck:
+            return
+        last, plain = math.inf if step.undone else step.objective, momentum.is_none
 
 
 class _DivergenceUpdates:
@@ -108,15 +155,16 @@ class _DivergenceUpdates:
     def __init__(self, problem: Problem, exact: bool) -> None:
         """Take the problem, and whether codes move by the exact steps of :func:`iterate_exact`."""
         self.problem, self.exact = problem, exact
+        self.sweeps = COUNTS_SWEEPS if problem.loss.beta == 1.0 and not exact else SWEEPS
         self.loss = 0.0  # after the last update of the components
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Update the codes in place; `exact` is whether by steps on the divergence itself, not on a quadratic model."""
-        improve(self.problem, Wt, H, exact=self.exact)
+        improve(self.problem, Wt, H, exact=self.exact, sweeps=self.sweeps)
 
     def improve_components(self, H: Array, Wt: Array) -> None:
         """Update the components in place, as the codes of the transposed problem."""
-        self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact)
+        self.loss = improve(self.problem.transposed, H, Wt, exact=self.exact, sweeps=self.sweeps)
 
     def objective(self, Wt: Array, H: Array) -> float:
         """Return the loss, which is a by-product of the last update, plus penalties."""
