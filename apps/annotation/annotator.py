@@ -113,7 +113,7 @@ class ImageAnnotator(BaseEstimator):
         they are divided, and compared by their Manhattan distances.
     n_components : int or sequence of int, default=(50, 100, 200)
         Components for each view. Each number gives a distance of its own. At most nine tenths of the view's features
-        are used.
+        and a third of the number of images are used.
     hellinger : bool, default=True
         Whether the features of each view, and then their codes, are divided by their sum and replaced by their square
         roots, as in Hellinger distances. It has no effect with `metrics`.

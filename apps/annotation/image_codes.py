@@ -22,6 +22,7 @@ Array = NDArray[Any]
 
 PLAIN = "none"  # the features themselves
 MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features
+CROWDED = 3  # images for each component: more components take most of the time of few images, and their words no better
 MAX_FITTED = 10_000  # images that components are learnt from
 MAX_ITERATIONS = 100
 MIN_COMPONENT = 1e-12  # of the largest entry of a component that is not 0: codes of smaller ones overflow
@@ -88,8 +89,7 @@ def fit_blocks(
     n_columns = 0
     for done, (view, columns) in enumerate(views.items(), 1):
         part = prepared(X[:, columns], coding.hellinger)
-        # larger ranks are lowered to this one, a share of the smaller side of the matrix
-        most = max(1, int(MAX_SHARE * min(part.shape)))
+        most = max(1, min(int(MAX_SHARE * part.shape[1]), len(part) // CROWDED))  # larger ranks are lowered to this one
         models: list[Any] = [None]  # for the features themselves
         if not (isinstance(coding.coder, str) and coding.coder == PLAIN):
             ranks = sorted({min(rank, most) for rank in coding.ranks})

@@ -62,21 +62,6 @@ def _sentence(found: Identity) -> str:
     )
 
 
-def doubtful(recognizer: FaceRecognizer, identities: list[Identity]) -> tuple[list[Identity], str]:
-    """Return which identities are of images that are not as noisy as the training images, and what of it.
-
-    Then the error rates of the threshold do not hold. If these are not known (NaN) in any case, only names are
-    doubtful, so images without a name are left out. Of an image that is probably no face nothing is said.
-    """
-    rates_known = not math.isnan(recognizer.false_acceptance_rate_)
-    # `calibrated` says whether an image is as noisy as the training images, None if that is not known. The reason
-    # "unlike" is that of an image that is probably not a face.
-    found = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
-    if not rates_known:
-        found = [one for one in found if one.person is not None]
-    return found, f"{NOT_AS_NOISY}{RATES_FAIL if rates_known else NAME_DOUBTFUL}"
-
-
 class Identifier:
     """Identifies the people on images; images of a batch are looked at together.
 
@@ -184,9 +169,13 @@ class Identifier:
         """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
         if self.identification.threshold is not None:  # no error rates are known for a threshold of the caller
             return []
-        unlike, doubt = doubtful(self.model.recognizer, identities)
+        # An image that is probably not a face is left alone. If error rates are not known in any case, names alone are
+        # doubtful. `calibrated` is None if it is not known how noisy images may be.
+        known = not math.isnan(self.model.recognizer.false_acceptance_rate_)
+        unlike = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
+        unlike = [one for one in unlike if known or one.person is not None]
         which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""
-        return [f"{which}{doubt}"] if unlike else []
+        return [f"{which}{NOT_AS_NOISY}{RATES_FAIL if known else NAME_DOUBTFUL}"] if unlike else []
 
     def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
         """Return the path of the picture of an image; None if none is wanted."""

@@ -329,17 +329,14 @@ def missing_pixels(images: Array, missing: str, white: float, brightest: float, 
     if missing == "none":
         return np.zeros(images.shape, bool)
     blocks = flat_blocks(images, brightest)
-    mask = saturated_pixels(images, white) & ~_walls(images, blocks, white) if missing == "saturated" else blocks
+    mask = blocks
+    if missing == "saturated":  # black (0) or white
+        mask = ((images <= 0) | (images >= white)) & ~_walls(images, blocks, white)
     if not math.isnan(background):
         mask &= np.abs(images - background) > FLAT * brightest
     seen = (~np.isnan(images)).sum(axis=(1, 2))
     mask[mask.sum(axis=(1, 2)) > MOST_MISSING * seen] = False
     return mask
-
-
-def saturated_pixels(images: Array, white: float) -> Mask:
-    """Return the pixels that are black (0) or white."""
-    return (images <= 0) | (images >= white)
 
 
 def _walls(images: Array, blocks: Mask, white: float) -> Mask:

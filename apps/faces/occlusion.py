@@ -59,7 +59,9 @@ class CoveredFaces:
             seen.append(everything.copy())
             seen[-1][round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = False
         self.seen_ = np.array(seen).reshape(len(seen), -1)  # (1 + n_parts, n_pixels); of the first, all pixels
-        self.discriminants_ = [Discriminant().fit(X[:, pixels], y) for pixels in self.seen_]
+        whole = next((part for part in self.whole_.parts_ if isinstance(part, Discriminant)), None)
+        self.discriminants_ = [whole or Discriminant().fit(X, y)]
+        self.discriminants_ += [Discriminant().fit(X[:, pixels], y) for pixels in self.seen_[1:]]
         self.robust_ = RobustResidual(self.image_shape).fit(X, y)
         self.seen_reduced_ = (self.robust_.averaged(self.seen_) == 1).astype(X.dtype)  # with nothing left out
         return self
@@ -115,23 +117,21 @@ class RobustResidual:
 
     def fit(self, X: Array, y: Labels) -> RobustResidual:
         """Learn people `y`, numbered from 0 without gaps, from images as rows."""
-        # `basis_` (n_people, 1 + n_differences, n_pixels) holds each person's mean image, the directions in which
-        # images of anybody differ, and those of this person; `spread_` the variances of the latter two, and rows of 0
-        # fill up for people with few images.
+        # `means_` (n_people, n_pixels) are mean images, `common_` (n_common, n_pixels) the directions in which images
+        # of anybody differ, and `own_` (n_people, n_own, n_pixels) those of a person, with rows of 0 for people with
+        # few images; `spread_` and `own_spread_` are the variances.
         images = self.reduced(X)
-        means = np.array([images[y == person].mean(axis=0) for person in range(y.max() + 1)])
-        deviations = images - means[y]
-        common, spread = _directions(deviations, DIFFERENCES, len(images) - len(means))
+        self.means_ = np.array([images[y == person].mean(axis=0) for person in range(y.max() + 1)])
+        deviations = images - self.means_[y]
+        self.common_, self.spread_ = _directions(deviations, DIFFERENCES, len(images) - len(self.means_))
         most = min(OWN_DIFFERENCES, int(np.bincount(y).max()) - 1)
-        self.basis_ = np.zeros((len(means), 1 + len(common) + most, images.shape[1]), images.dtype)
-        self.spread_ = np.zeros((len(means), len(common) + most), images.dtype)
-        for person, mean in enumerate(means):
+        self.own_ = np.zeros((len(self.means_), most, images.shape[1]), images.dtype)
+        self.own_spread_ = np.zeros(self.own_.shape[:2], images.dtype)
+        for person in range(len(self.means_)):
             own = deviations[y == person]
             # deviations from a mean have one direction less than images
             kept, sizes = _directions(own, min(most, len(own) - 1), len(own) - 1)
-            filled = np.concatenate([mean[None], common, kept])
-            self.basis_[person, : len(filled)] = filled
-            self.spread_[person, : len(filled) - 1] = np.concatenate([spread, sizes])
+            self.own_[person, : len(kept)], self.own_spread_[person, : len(kept)] = kept, sizes
         return self
 
     def reduced(self, X: Array) -> Array:
@@ -156,7 +156,9 @@ class RobustResidual:
         # both. The constants are for images with a mean square of 1, and these have norm 1, hence the division.
         more = max(float(noise) - CALM**2, 0)
         scale, usual = (LIMIT**2 + NOISY**2 * more) / len(image), (USUAL**2 + more) / len(image)
-        basis, spread = self.basis_[people], self.spread_[people]
+        common = np.broadcast_to(self.common_, (len(people), *self.common_.shape))
+        basis = np.concatenate([self.means_[people, None], common, self.own_[people]], axis=1)
+        spread = np.concatenate([np.broadcast_to(self.spread_, common.shape[:2]), self.own_spread_[people]], axis=1)
         # The coefficient of the mean image is free; those of the differences cost more the further they are from usual.
         # Directions without variance are rows of 0 that only fill up an array; any positive cost leaves them out.
         ridges = np.full(basis.shape[:2], 1e-6, image.dtype)
@@ -175,7 +177,7 @@ class RobustResidual:
         costs += (coefficients[:, 1:] ** 2 * ridges[:, 1:]).sum(axis=1)
         # The cost over `scale` is about the number of unexplained pixels.
         distances = np.exp(np.minimum(costs / scale / len(image) / SHARE, MOST_EXPONENT))
-        everybody = np.full((1, len(self.basis_)), distances.max(), image.dtype)
+        everybody = np.full((1, len(self.means_)), distances.max(), image.dtype)
         everybody[0, people] = distances
         return relative_distances(everybody)[0]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from visionnmf._checks import shown
 from visionnmf._progress import Progress
@@ -160,8 +161,6 @@ def train(
     if pictures is not None:
         output_folder(pictures)
     faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
-    # Sentences about what may be wrong with the images, besides those that could not be read.
-    notes = [*_shared_images(faces), *_empty_images(faces)]
     shape = (faces.images.shape[1], faces.images.shape[2])
     # Labels are positions among the names, from 1; if there are no names, the labels become names.
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
@@ -171,7 +170,8 @@ def train(
         for message in (COPIES, EMPTY, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
-    notes += _copied_images(faces, recognizer)
+    # Sentences about what may be wrong with the images, besides those that could not be read.
+    notes = _doubtful_images(faces, recognizer.copies_)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
     panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
@@ -205,38 +205,23 @@ def train(
     )
 
 
-def _empty_images(faces: Faces) -> list[str]:
-    """Return a sentence if images are even pictures, which names one of them."""
+def _doubtful_images(faces: Faces, copies: NDArray[np.intp]) -> list[str]:
+    """Return sentences about images that two people share, that show nothing, and that are `copies`; each names one."""
     rows = as_rows(faces.images)
     empty = empty_images(rows, np.zeros(rows.shape, bool))  # no pixel is masked
-    if not len(empty):
-        return []
-    first = faces.files[empty[0]] if faces.files else f"image {empty[0]}"
-    more = f", and also {counted(len(empty) - 1, 'further image')}" if len(empty) > 1 else ""
-    return [f"{first} shows nothing, because all its pixels are equal{more}; remove it, and train again"]
-
-
-def _shared_images(faces: Faces) -> list[str]:
-    """Return a sentence if people share an image, which names two such images."""
-    shared = shared_images(faces.images, faces.labels)
-    if not shared:
-        return []
-    one, other = (faces.files[number] if faces.files else f"image {number}" for number in shared[0])
-    more = f", and also {counted(len(shared) - 1, 'further pair')}" if len(shared) > 1 else ""
-    return [f"{one} and {other} are the same image of two people{more}; remove it from one of them"]
-
-
-def _copied_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
-    """Return a sentence if images are copies of others of the same person, which names one of them."""
-    copies = recognizer.copies_
-    if not len(copies):
-        return []
-    first = faces.files[copies[0]] if faces.files else f"image {copies[0]}"
-    more = f", and also {counted(len(copies) - 1, 'further image')}" if len(copies) > 1 else ""
-    return [
-        f"{first} is a copy of another image of the same person{more}; copies count as one image for the threshold and "
-        "its error rates"
-    ]
+    notes = []
+    for found, kind, sentence in (
+        (shared_images(faces.images, faces.labels), "pair", "{} and {} are the same image of two people{}; remove it "
+         "from one of them"),
+        (empty[:, None], "image", "{} shows nothing, because all its pixels are equal{}; remove it, and train again"),
+        (copies[:, None], "image", "{} is a copy of another image of the same person{}; copies count as one image for "
+         "the threshold and its error rates"),
+    ):  # fmt: skip
+        if len(found):
+            more = f", and also {counted(len(found) - 1, f'further {kind}')}" if len(found) > 1 else ""
+            named = (faces.files[number] if faces.files else f"image {number}" for number in found[0])
+            notes.append(sentence.format(*named, more))
+    return notes
 
 
 def add_person(

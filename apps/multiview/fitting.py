@@ -169,9 +169,7 @@ def _fit(views: dict[str, Array], settings: ViewFit, progress: Progress | None) 
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        warnings.filterwarnings(
-            "ignore", "MultiviewNMF leaves out views that look like noise"
-        )  # the lines of the views say it
+        warnings.filterwarnings("ignore", "MultiviewNMF leaves out views that look like noise")  # the lines say it
         model.fit(views, progress=progress)
     notes, gain = [], ""  # `gain`: how far the fit is from convergence, in words; "" if it converged
     for warning in caught:

@@ -51,6 +51,7 @@ PARTS = {
         "pictures",
         "occlusions",
         "covered",
+        "left_out",
         "missing",
         "large",
         "cost",

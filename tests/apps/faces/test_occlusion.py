@@ -37,7 +37,7 @@ def textured(images, rng, below=False):
 
 def robust(model, images, visible=None, noise=0.0):
     """Return the relative distances of images (n_images, n_pixels) from everybody."""
-    everybody = np.arange(len(model.basis_))
+    everybody = np.arange(len(model.means_))
     reduced = model.reduced(images)
     seen = np.ones_like(reduced) if visible is None else visible
     return np.array([model.distances(*pair, everybody, noise) for pair in zip(reduced, seen, strict=True)])
@@ -84,7 +84,7 @@ def test_people_are_found_whose_images_differ_in_their_own_way(rng, monkeypatch)
     model = RobustResidual((16, 16)).fit(np.maximum(X, 0), y)
     assert (robust(model, np.maximum(new, 0)).argmin(axis=1) == true).all()
     own = np.log(np.sort(robust(model, np.maximum(new, 0)))[:, :2])
-    model.basis_[:, 1 + occlusion.DIFFERENCES :] = 0
+    model.own_[:] = 0
     common = np.log(np.sort(robust(model, np.maximum(new, 0)))[:, :2])
     # how much further the second person is, on a logarithmic scale
     assert np.median(np.diff(own)) > 1.2 * np.median(np.diff(common))

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from visionnmf.apps.faces import FaceRecognizer, remove_shadows
 from visionnmf.apps.faces.distances import ClassResidual
-from visionnmf.apps.faces.images import flat_blocks, missing_pixels, noise_scale, saturated_pixels, winsorise
+from visionnmf.apps.faces.images import flat_blocks, missing_pixels, noise_scale, winsorise
 from visionnmf.datasets import corrupt
 from visionnmf.exceptions import ParameterError
 
@@ -163,7 +163,8 @@ def test_blocks_are_openings(rng):
 
 
 def test_saturated_pixels():
-    assert saturated_pixels(np.array([[[0, 1, 254, 255]]]), 255).tolist() == [[[True, False, False, True]]]
+    found = missing_pixels(np.array([[[0, 7, 7], [9, 100, 254], [0, 255, 9]]], float), "saturated", 255, 255)
+    assert found.tolist() == [[[True, False, False], [False] * 3, [True, True, False]]]
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.5])

@@ -15,14 +15,14 @@ from visionnmf.apps.cli import console
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate, view_methods
 from visionnmf.apps.evaluate.multiview import COLUMNS, apply_condition, by_method, study_of, word_matrix
 from visionnmf.apps.evaluate.settings import VIEW_CONDITIONS
-from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide
+from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide, fit_classifier
 from visionnmf.apps.multiview import load
-from visionnmf.apps.multiview.classification import fit_classifier, signed_roots
 from visionnmf.apps.multiview.fitting import _stems
 from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, observed
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
+from visionnmf.models.multiview.classifier import signed_roots
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 

@@ -71,10 +71,6 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_, feature_names_in_
         As for :class:`MultiviewNMF`.
 
-    See Also
-    --------
-    MultiviewNMF : It has the codes alone, as features for other classifiers.
-
     Examples
     --------
     >>> import numpy as np

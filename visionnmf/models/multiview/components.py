@@ -73,11 +73,6 @@ class GroupSparsity:
             return "group_bound"
         return "group_l1" if self.l1 else None
 
-    @property
-    def is_asked_for(self) -> bool:
-        """Whether there is a penalty or a bound at all; `parameter` is the name of what asks for one, or None."""
-        return self.parameter is not None
-
 
 @dataclass(frozen=True, eq=False)
 class Components:
@@ -198,7 +193,7 @@ def fit_components(
     if mean > 0:
         scales = scales / mean
         scaled = views.scaled(scales[views.groups])
-    with_groups = sparsity is not None and sparsity.is_asked_for
+    with_groups = sparsity is not None and sparsity.parameter is not None
     X, weights = scaled.data, scaled.weights()
     some = scaled if in_memory is None else in_memory.scaled(scales[views.groups])
     ridge = _ridge_of_gaps(model, some, n_samples=len(views))

@@ -16,28 +16,12 @@ from visionnmf.models.data_checks import is_dask
 
 from .views import listed_views
 
-__all__ = [
-    "empty_views",
-    "hide_missing",
-    "join_blocks",
-    "refuse_in_blocks",
-    "sample_views",
-    "split_views",
-    "transform_blocks",
-]
+__all__ = ["empty_views", "hide_missing", "join_blocks", "sample_views", "split_views", "transform_blocks"]
 
 Array = NDArray[Any]
 
 SAMPLE = 10_000  # maximum number of samples that judge the views: their scales, noise and errors
 SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, because each has to be read
-
-
-def refuse_in_blocks(model: Any) -> None:
-    """Raise ParameterError for a parameter of a fit that views in Dask arrays do not take."""
-    if model.group_bound is not None:
-        raise ParameterError(
-            f"group_bound must be None for views in Dask arrays; got {model.group_bound!r}; use group_l1"
-        )
 
 
 def join_blocks(X: Any) -> Any:

@@ -47,14 +47,7 @@ from .components import (
 )
 from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
-from .view_measures import (
-    given_weights,
-    sparseness,
-    usage,
-    view_energies,
-    view_errors,
-    weights_without_noise,
-)
+from .view_measures import given_weights, sparseness, usage, view_energies, view_errors, weights_without_noise
 from .views import Views, check_views, given_views, in_dask, join_new, join_training, new_views
 
 __all__ = ["MultiviewNMF"]
@@ -173,6 +166,9 @@ class MultiviewNMF(LinearModel):
 
     Notes
     -----
+    To tell classes, take :class:`~visionnmf.ViewClassifier`, which also sees the views. The codes alone are about as
+    good for it as those of a least-squares NMF of the scaled views side by side, sometimes worse.
+
     Sparse views stay sparse if all of them are sparse and a solver takes them with the penalty. Otherwise they are made
     dense.
 
@@ -389,7 +385,9 @@ class MultiviewNMF(LinearModel):
     def _fit_blocks(self, X: Any, observed: Any, progress: Progress | None) -> None:
         """Fit the model to views in Dask arrays: all samples give the components, and some of them judge the views."""
         self._check_parameters()
-        dask_views.refuse_in_blocks(self)
+        if self.group_bound is not None:
+            got = f"{self.group_bound!r}; use group_l1"
+            raise ParameterError(f"group_bound must be None for views in Dask arrays; got {got}")
         start = self._begin(*dask_views.sample_views(X, observed, check_random_state(self.random_state)))
         whole = dask_views.hide_missing(dask_views.join_blocks(X), observed, start.views.groups)
         start.model.set_params(missing_values=np.nan if observed is not None else self.missing_values)
@@ -431,7 +429,7 @@ class MultiviewNMF(LinearModel):
         """Let the iterations of `model` be reported to ``progress(stage, done, total)``; return what prints them."""
         report, done = PrintedProgress(self.callback, self.verbose), count(1)
         # at most `max_iter` for each start, and what the second fit gets if the first one needs all of them
-        total = self.n_init * self.max_iter + sparsity.is_asked_for * second_iterations(self.max_iter, self.max_iter)
+        total = self.n_init * self.max_iter + bool(sparsity.parameter) * second_iterations(self.max_iter, self.max_iter)
 
         def after(iteration: int, objective: float) -> Any:
             """Report an iteration to `progress`, print it, and return whether the user's callback ends this step."""

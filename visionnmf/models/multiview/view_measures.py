@@ -29,7 +29,6 @@ FEWEST = 40  # samples; with fewer it cannot be told what is noise
 MOST = 200  # samples that are looked at, because more make no difference
 SHUFFLES = 20  # with which a view is compared
 SIGNAL = 6.0  # standard deviations above shuffled data; real views have 14 and more, noise seldom 4
-MOST_TICKS = 30  # numbers of components below a picture
 
 
 def view_energies(views: Views) -> Array:

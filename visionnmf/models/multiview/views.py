@@ -21,17 +21,8 @@ from .feature_groups import named_groups
 from .frames import check_feature_names, check_sample_labels, feature_names
 
 __all__ = [
-    "Views",
-    "check_views",
-    "count_samples",
-    "dense",
-    "given_views",
-    "in_dask",
-    "join_new",
-    "join_training",
-    "listed_views",
-    "new_views",
-    "row_slices",
+    *("Views", "check_views", "count_samples", "dense", "given_views", "in_dask", "join_new", "join_training"),
+    *("listed_views", "new_views", "row_slices"),
 ]
 
 Array = NDArray[Any]
