@@ -1,7 +1,6 @@
 """Readers: what each format means, hostile input, and sessions."""
 
 import json
-import time
 import random
 import time
 import tracemalloc
@@ -99,8 +98,10 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
 
 @pytest.mark.parametrize(
     "stamp",
-    [*("%d/%m/%y %T ", "%m/%d/%Y %H:%M  ", "%d.%m.%Y %H:%M ", "[%F %T] ", "(%T) ", "%FT%T%z "), *("%c ", "%b %d %T ")]
-    + ["%a %d %b %Y %I:%M:%S %p UTC "],
+    [
+        *("%d/%m/%y %T ", "%m/%d/%Y %H:%M  ", "%d.%m.%Y %H:%M ", "[%F %T] ", "(%T) ", "%FT%T%z "),
+        *("%c ", "%b %d %T ", "%a %d %b %Y %I:%M:%S %p UTC "),
+    ],
 )
 def test_dates_before_numbered_commands_are_no_commands(stamp):
     times = [time.strftime(stamp, time.gmtime(1.7e9 + 3600 * i)) for i in range(100)]
