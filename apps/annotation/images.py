@@ -44,6 +44,7 @@ WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotatio
 # What follows the first cell of a row, which is in quotes or has none of these characters.
 _SEPARATOR = re.compile(r"(?:\"[^\"]*\"|[^,;\t\"]+)([,;\t])")
 _BETWEEN_WORDS = re.compile(r"[,;|]")
+_LIST = re.compile(r"\s*[\[{](.*)[\]}]\s*")  # a cell that Python wrote: ['city', 'sky']
 
 # A table of so many images, in which such a share of all words occurs once, probably has another form than was read.
 FEW_IMAGES, ONCE = 20, 0.95
@@ -260,12 +261,16 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
         headings = [cell.strip().casefold() for cell in (name, *words)]
         if not name or (number == 1 and (headings[0] in NAMES or (headings[1:2] and headings[1] in WORDS))):
             continue
-        yield name, [word for cell in words for word in _BETWEEN_WORDS.split(cell)]
+        cells = [_LIST.sub(lambda found: re.sub(r"(['\"])(.*?)\1", r"\2", found[1]), cell) for cell in words]
+        yield name, [word for cell in cells for word in _BETWEEN_WORDS.split(cell)]
 
 
 def _check_words(labels: str | Path, of_images: list[list[str]]) -> None:
-    """Raise UnreadableError if nearly all words of a table occur once, so that nothing can be learnt from them."""
+    """Raise UnreadableError if nearly all words of a table occur once, or they are 0 and 1, with a column for each."""
     counts = Counter(word for words in of_images for word in words)
+    flags = {word.casefold() for word in counts} <= {"0", "1", "0.0", "1.0", "true", "false"}
+    if flags and any(len(words) > 1 for words in of_images):
+        raise UnreadableError(f"{labels}: holds {', '.join(sorted(counts))} in columns; write the words of each image")
     once = sum(count == 1 for count in counts.values())
     if sum(map(bool, of_images)) >= FEW_IMAGES and once >= ONCE * len(counts):
         example = next(word for word, count in counts.items() if count == 1)

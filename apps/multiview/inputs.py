@@ -133,7 +133,12 @@ def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise UnreadableError(f"views must have the same number of rows; got {listed}; match them by a key column")
     result.views = {table.name: table.X for table in tables}
-    keys = next((table.keys for table in tables if table.keys is not None), None)
+    keys = None
+    for table in tables:
+        keys = keys or table.keys
+        if keys and table.keys and keys != table.keys and set(keys) == set(table.keys):
+            cure = "match them by a key column, or name that of the index to do so"
+            raise UnreadableError(f"{table.name}: has the rows of an earlier view in another order; {cure}")
     result.keys = keys or [str(i) for i in range(next(iter(sizes.values())))]
 
 

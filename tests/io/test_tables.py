@@ -98,6 +98,16 @@ def test_forms_of_tables_are_recognised(tmp_path, frame, options, note):
     assert note in table.note and bool(note) == bool(table.note)
 
 
+@pytest.mark.parametrize("header", ["", "a,b,c,\n", ",a,b,\n"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_separator_at_the_end_makes_no_column(tmp_path, header, separator):
+    text = header + "1,2.5,3,\n4,5,6,\n7,8.5,1,\n"
+    (tmp_path / "t.csv").write_text(text.replace(",", separator))
+    (table,) = read_tables(tmp_path / "t.csv")
+    assert table.X[:, -2:].tolist() == [[2.5, 3], [5, 6], [8.5, 1]]
+    assert table.X.shape[1] == (2 if header.startswith(",") else 3) and "the empty column at the end" in table.note
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,6 +1,9 @@
 """When frames are shown: stamps that jump, wrap, begin late or are missing, in files that were made so."""
 
 import io
+import re
+from fractions import Fraction
+from itertools import pairwise
 
 import av
 import numpy as np
@@ -75,7 +78,54 @@ def test_pieces_with_other_stamps_stand_where_they_belong(tmp_path, spans):
     ],
 )
 def test_what_is_added_to_stamps(stamps, shifts):
-    assert shifts_of(stamps, 1000, stamps[0] if stamps and stamps[0] else 0) == shifts
+    assert shifts_of(stamps, 1000, stamps[0] if stamps and stamps[0] else 0)[0] == shifts
+
+
+def _of_b_frames(path, stamps, **options):
+    """Write a file in whose packets frames stand in another order than they are shown."""
+    with av.open(path, "w", format=options.pop("format", None)) as output:
+        stream = output.add_stream("libx264", rate=25, options={"bf": "3", "b_strategy": "0", **options})
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for stamp, frame in zip(stamps, LONG, strict=False):
+            picture = av.VideoFrame.from_ndarray(frame, format="rgb24")
+            picture.pts, picture.time_base = round(1000 * stamp), Fraction(1, 1000)
+            output.mux(stream.encode(picture))
+        output.mux(stream.encode(None))
+    with av.open(path) as file:
+        packets = list(file.demux(video=0))[:-1]
+        assert any(after.pts < before.pts for before, after in pairwise(packets))
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.flv"])
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        np.arange(40) * 120.0,
+        np.arange(40) / 5,
+        np.delete(np.arange(40) / 2, [10, 20, 21]),
+        np.cumsum(np.random.default_rng(0).uniform(0.1, 90, 40)),
+        np.concatenate([np.arange(20) * 10.0, 190 + np.arange(1, 21) / 25]),
+    ],
+    ids=["a frame in two minutes", "five a second", "with gaps", "varying", "slow, then fast"],
+)
+def test_slow_frames_that_are_stored_in_another_order_keep_their_times(tmp_path, name, stamps):
+    times, _ = times_of(_of_b_frames(tmp_path / name, stamps))
+    assert times == pytest.approx(stamps - stamps[0], abs=2e-3)
+
+
+@pytest.mark.parametrize("of_decoding", [False, True])
+@pytest.mark.parametrize("bit", [20, 27, 32])
+def test_a_damaged_stamp_moves_no_other_frame(tmp_path, of_decoding, bit):
+    path = _of_b_frames(tmp_path / "x.ts", np.arange(120) / 25, format="mpegts", g="25")
+    data = bytearray(path.read_bytes())
+    places = [at.start() for at in re.finditer(rb"\x00\x00\x01\xe0", data) if data[at.start() + 7] & 0xC0 == 0xC0]
+    stamp = places[len(places) // 2] + (14 if of_decoding else 9)  # five bytes: 3 bits of the stamp, 15, and 15
+    data[stamp + {20: 2, 27: 1, 32: 0}[bit]] ^= {20: 1 << 6, 27: 1 << 5, 32: 1 << 3}[bit]
+    path.write_bytes(data)
+    times, _ = times_of(path)
+    assert len(times) == 120 and np.abs(times - np.arange(120) / 25).max() < 0.2
 
 
 @pytest.mark.parametrize("wrong", [-5.0, -3600.0, -1e9, 1e9])
@@ -138,12 +188,33 @@ def test_a_few_frames_that_avi_lacks_are_noticed(tmp_path):
     assert reader.truncated and f"read {len(times)} of 700 declared frames" in reader.problem
 
 
+@pytest.mark.parametrize("codec", ["mjpeg", "mpeg4"])
+@pytest.mark.parametrize(("first", "last"), [(24, 27), (60, 72), (96, 117)])
+def test_chunks_that_avi_lacks_are_noticed(tmp_path, codec, first, last):
+    """FFmpeg reduces the duration as much as the file is shorter than its header says."""
+    path = encode(tmp_path / "x.avi", codec, "yuvj420p" if codec == "mjpeg" else "yuv420p", frames=LONG)
+    data = path.read_bytes()
+    with av.open(path) as file:
+        places = [data.index(bytes(packet), packet.pos) for packet in list(file.demux(video=0))[:-1]]
+    path.write_bytes(data[: places[first] - 8] + data[places[last] - 8 :])
+    times, reader = times_of(path)
+    assert len(times) < 120 and f"read {len(times)} of 120 declared frames" in reader.problem
+
+
 @pytest.mark.parametrize("declared", [25, 50, 12.3])
 def test_holes_of_a_constant_rate_are_counted_whatever_rate_is_declared(declared):
     timeline = Timeline(1 / declared)
     for number in [*range(100), *range(110, 200), *range(201, 300), *range(15_000, 15_100)]:
         timeline.add(number / 25)
     assert timeline.hole_note.endswith("frames are missing: 10 after 3.96 s, 1 after 7.96 s, 14700 after 11.96 s")
+
+
+@pytest.mark.parametrize("declared", [25, 29.97, 1000])
+def test_holes_are_counted_where_a_container_rounds_to_milliseconds(declared):
+    timeline = Timeline(1 / declared)
+    for number in [*range(40), *range(42, 110), *range(111, 200)]:
+        timeline.add(round(number / 29.97, 3))
+    assert timeline.hole_note == "3 frames are missing: 2 after 1.30 s, 1 after 3.64 s"
 
 
 def test_rates_that_vary_lack_nothing():
@@ -166,6 +237,26 @@ def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):
     doubtful = [round(frame.time * 25) for frame in frames if frame.is_doubtful]
     assert 0 < len(doubtful) < 60 and max(doubtful) < 100
     assert f"damaged frames: {len(doubtful)} frames from {min(doubtful) / 25:.2f} s on" in " ".join(reader.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"), [("x.mp4", "libx265"), ("x.webm", "libvpx-vp9"), ("x.mp4", "libx264"), ("x.mkv", "mpeg4")]
+)
+def test_frames_that_a_decoder_leaves_out_make_those_after_them_doubtful(tmp_path, name, codec):
+    options = {"g": "25", "x265-params": "log-level=none:keyint=25:min-keyint=25"}
+    path = encode(tmp_path / name, codec, "yuv420p", frames=LONG, options=options)
+    with av.open(path) as file:
+        packets = list(file.demux(video=0))
+    data = bytearray(path.read_bytes())
+    hurt = [packets[number] for number in (30, 55)]
+    for packet in hurt:
+        place = data.index(bytes(packet), packet.pos)
+        data[place : place + packet.size] = bytes(packet.size)
+    path.write_bytes(data)
+    with VideoReader(path) as reader:
+        doubtful = [round(25 * frame.time) for frame in reader.timed() if frame.is_doubtful]
+    assert {1, 2} <= {number // 25 for number in doubtful} <= {1, 2, 3}
+    assert ("does not mark all damage" in " ".join(reader.notes)) == (codec in ("libx265", "libvpx-vp9"))
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 16, "float"])

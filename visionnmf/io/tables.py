@@ -318,14 +318,19 @@ def _read_csv(file: Path, key: str | None) -> Table:
         **options,
     )
     frame.columns = [text_of_cell(str(name)) for name in frame.columns]
+    rows = None
+    if len(first) > 1 and not first[-1].strip() and frame.iloc[:, -1].isna().all():
+        frame = frame.iloc[:, :-1]
+        found.append("the empty column at the end left out")
     if named and frame.columns[0].startswith(INDEX) and frame.shape[1] > 1 and key != frame.columns[0]:
         if frame.iloc[:, 0].dtype.kind == "f":
             raise UnreadableError(f"{file}: its first column has no name; give it one, or remove it if it is an index")
+        rows = [text_of_cell(str(value)) for value in frame.iloc[:, 0]]
         frame = frame.iloc[:, 1:]
         found.append("the column without a name as an index, which is left out")
     table = _of_frame(file, frame, key, form.decimal, 1 + named)
     note = f"{file}: read with {', '.join(found)}" if found else ""
-    return Table(table.name, table.X, table.keys, note=note)
+    return Table(table.name, table.X, table.keys or rows, note=note)
 
 
 def _names_columns(form: _Form, file: Path) -> bool:

@@ -11,6 +11,8 @@ TABLES = {
     "a list in quotes": '1.jpeg,"city, blue mountain, sky"\n"2, new.jpeg",sea\n',
     "semicolons in a cell": '1.jpeg,city; blue mountain;sky\n"2, new.jpeg",sea\n',
     "bars in a cell": '1.jpeg,city|blue mountain|sky\n"2, new.jpeg",sea\n',
+    "a list of Python": """1.jpeg,"['city', 'blue mountain', 'sky']"\n"2, new.jpeg",['sea']\n""",
+    "a set of Python": """1.jpeg,"{""city"", 'blue mountain', sky}"\n"2, new.jpeg",{'sea'}\n""",
     "semicolons between columns": '1.jpeg;city,blue mountain,sky\n"2, new.jpeg";sea\n',
     "tabs between columns": "1.jpeg\tcity, blue mountain, sky\n2, new.jpeg\tsea\n",
 }
@@ -24,6 +26,18 @@ def test_words_are_found_in_any_form(tmp_path, name, heading):
     mark = "\t" if name.startswith("tabs") else ";" if "between" in name else ","
     path.write_text((heading.format(mark) + "\n" if heading else "") + TABLES[name])
     assert read_words(path) == EXPECTED
+
+
+@pytest.mark.parametrize("cells", ["1,0", "1,0,0,1", "True,False", "1.0,0.0,1.0"])
+def test_a_column_for_each_word_is_refused(tmp_path, cells):
+    (tmp_path / "photos").mkdir()
+    for i in range(30):
+        (tmp_path / "photos" / f"{i}.png").touch()
+    path = tmp_path / "words.csv"
+    path.write_text("image,city,sea,sky,tree\n" + "".join(f"{i}.png,{cells}\n" for i in range(30)))
+    with pytest.raises(UnreadableError, match=r"words\.csv: holds .* in columns; write the words of each image"):
+        images_with_words(tmp_path / "photos", path, None)
+    assert read_words(path)["3.png"][0] in ("1", "True", "1.0")
 
 
 @pytest.mark.parametrize("form", ["{i}.png,a{i} sea b{i}\n", "{i}.png,w{i},x{i}\n", "{i}.png,caption number {i}\n"])

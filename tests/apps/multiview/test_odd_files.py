@@ -4,6 +4,7 @@ import re
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import run_command
 
@@ -68,6 +69,21 @@ def test_views_without_a_common_key_are_refused(here):
     assert "match the rows by position" in refused.stderr
     write_keys(here / "bridge.csv", "cx")  # leads from one to three
     assert len(read_views(["one.csv", "three.csv", "bridge.csv"], key="key").keys) == 6
+
+
+@pytest.mark.parametrize("names", [range(6), range(1, 7), [f"p{i}.jpg" for i in range(6)]])
+def test_rows_of_the_same_names_in_another_order_are_refused(here, rng, names):
+    frame = pd.DataFrame(rng.random((6, 3)), index=names, columns=list("abc"))
+    for name, rows in (("one", frame), ("same", frame), ("other", frame.iloc[[3, 0, 1, 2, 4, 5]])):
+        rows.to_csv(f"{name}.csv")
+    frame.to_csv("plain.csv", index=False)
+    assert read_views(["one.csv", "same.csv", "plain.csv"]).keys == list(map(str, names))
+    with pytest.raises(UnreadableError, match="other: has the rows of an earlier view in another order; match them"):
+        read_views(["one.csv", "plain.csv", "other.csv"])
+    frame.iloc[::-1].to_csv("keyed.csv", index_label="id")
+    frame.to_csv("first.csv", index_label="id")
+    found = read_views(["first.csv", "keyed.csv"], key="id").views
+    np.testing.assert_array_equal(found["first"], found["keyed"])
 
 
 def test_samples_that_only_one_view_has_are_counted(here):

@@ -87,7 +87,7 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
             raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(target)!r}")
     path = regular_file(source, "video")
     limit = declared_limit(path, MAX_FRAME_PIXELS)
-    shifts = read_shifts(path, limit)
+    shifts, _ = read_shifts(path, limit)
     with _packets(path, limit, shifts, sound=False) as (zero, _, packets):
         shown, keys = array("d"), list[tuple[int, float]]()
         for packet, number, time, _ in packets:

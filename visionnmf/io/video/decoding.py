@@ -26,7 +26,7 @@ from visionnmf.io.images import PICTURE_FORMATS
 from visionnmf.io.inputs import regular_file
 
 from .pixels import FrameConverter
-from .timeline import shifts_of
+from .timeline import LONG, shifts_of
 
 MAX_FRAME_PIXELS = 50_000_000
 MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
@@ -49,7 +49,10 @@ METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(Inp
 CODEC_THREADS = 2
 
 MP4_HOLDERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf")  # boxes around the tables
+MOST_REORDERED = 16  # frames by which H.264 and HEVC may show one later than it is decoded
 MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
+
+Shift = tuple[int, int]  # from which packet on, and by how many ticks
 
 # What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
@@ -196,22 +199,26 @@ def has_data(packet: Packet) -> bool:
     return packet.size > 0
 
 
-def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> list[tuple[int, int]]:
-    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`."""
+def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], int]:
+    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`.
+
+    The second result is by how many ticks the two stamps of a packet may differ.
+    """
     with container_of(path, limit) as container:
         stream = video_stream_of(path, container, max_pixels)
         second = 1 / float(stream.time_base or 1)
         zero = round((container.start_time or 0) / av.time_base * second)
 
         def stamps() -> Iterator[int | None]:
-            """Yield the decoding time of each packet, or else its time."""
+            """Yield the decoding time of each packet, or else that of a key frame, before which none is shown."""
             try:
                 for packet in filter(has_data, packets_of(container, stream)):
-                    yield packet.dts if packet.dts is not None else packet.pts
+                    yield packet.pts if packet.dts is None and packet.is_keyframe else packet.dts
             except CODEC_ERRORS:  # counted when the file is decoded
                 return
 
-        return shifts_of(stamps(), second, zero)
+        shifts, longest = shifts_of(stamps(), second, zero)
+        return shifts, MOST_REORDERED * longest
 
 
 def shift(packet: Packet, ticks: int) -> None:
@@ -229,7 +236,9 @@ class Decoder:
     `reading_error` is the one that ended the packets.
     """
 
-    def __init__(self, container: InputContainer, stream: VideoStream, shifts: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, container: InputContainer, stream: VideoStream, shifts: Sequence[Shift] = (), apart: float = math.inf
+    ) -> None:
         self.container = container
         self.stream = stream
         self.packets = self.bad_packets = 0
@@ -237,8 +246,10 @@ class Decoder:
         self.end = self.start
         self.first_error: str | None = None
         self.reading_error: Exception | None = None
-        self._shifts = shifts
+        self._shifts, self._apart = shifts, apart  # as `read_shifts` returns them
         self._hurt_at: float | None = None  # the stamp up to which a key frame does not end the doubt
+        self._sent: set[int] = set()  # stamps of packets whose frames are still to come
+        self._stamps = (0, 0)  # of the two latest frames
 
     def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[tuple[VideoFrame, bool]]:
         """Yield the frames that can be decoded, and whether they are doubtful, up to the end or a true `until()`.
@@ -270,6 +281,10 @@ class Decoder:
                 # Where two files were joined, one of the last packets of the first one seems to be damaged.
                 joined = bool(waiting) and waiting[0][0] <= self.packets + 1
                 shift(packet, ticks)
+                if packet.pts is not None and packet.dts is not None and abs(packet.pts - packet.dts) > self._apart:
+                    packet.pts = packet.dts  # one of them is damaged, and the latter was compared with its neighbours
+                if packet.pts is not None:
+                    self._sent.add(packet.pts)
                 if packet.is_corrupt and not joined:
                     self.bad_packets += 1
                     self._doubt(packet)
@@ -281,6 +296,7 @@ class Decoder:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
                 stamp = stamp_of(frame)
+                self._look_for_lost(stamp)
                 if frame.is_corrupt:
                     self.bad_packets += 1
                     self._doubt(frame)
@@ -290,6 +306,17 @@ class Decoder:
         except CODEC_ERRORS as error:
             self._count(error)
             self._doubt(packet)
+
+    def _look_for_lost(self, stamp: int | None) -> None:
+        """Doubt frames from `stamp` on if those of packets before it never came, without an error."""
+        if stamp is None:
+            return
+        lost = {each for each in self._sent if each < stamp}
+        self._sent -= {*lost, stamp}
+        before, latest = self._stamps
+        self._stamps = latest, stamp
+        if lost and latest - before < (stamp - latest) / LONG:  # packets without a picture leave no gap
+            self._hurt_at = max(*lost, -math.inf if self._hurt_at is None else self._hurt_at)
 
     def _count(self, error: Exception) -> None:
         """Count an error of reading or decoding, and keep the first one's text."""
@@ -324,6 +351,8 @@ class Decoder:
                 declared -= begin
         else:
             return None
+        if kind == "avi":  # FFmpeg counts what is in the index, even if a part of it lies beyond the end
+            declared = max(declared, self.stream.frames / frame_rate)
         early = declared - (self.end - begin)
         if not self.declares_end() or early <= (0 if kind == "avi" else 0.01 * declared) + 2 / frame_rate:
             return None

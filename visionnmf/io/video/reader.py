@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .live import LiveReader
 
 SHOWN = 3  # names of unreadable pictures in a message
+MARKED = ("h264", "mpeg1video", "mpeg2video", "mpeg4")  # codecs whose decoders conceal damage, and mark these frames
 MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
@@ -167,13 +168,16 @@ class VideoReader:
     def _opened(self, *, whole: bool = False) -> Iterator[Decoder]:
         """Open the file for decoding, with every limit set; for a `whole` loop its time stamps are read before."""
         limit = declared_limit(self.path, self._max_pixels)
-        shifts = read_shifts(self.path, limit, self._max_pixels) if whole else []
+        shifts = read_shifts(self.path, limit, self._max_pixels) if whole else ()
         with container_of(self.path, limit) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = CODEC_THREADS
-            stream.codec_context.options = {**stream.codec_context.options, "max_pixels": str(self._max_pixels)}
-            yield Decoder(container, stream, shifts)
+            options = {**stream.codec_context.options, "max_pixels": str(self._max_pixels)}
+            if stream.codec_context.name == "hevc":  # it leaves out frames whose damage it sees, in silence otherwise
+                options["err_detect"] = "explode"
+            stream.codec_context.options = options
+            yield Decoder(container, stream, *shifts)
 
     def _bits_of_clip(self) -> int:
         """Return into how many bits the values of all frames fit, which are decoded for this."""
@@ -250,9 +254,11 @@ class VideoReader:
         self._judge_file(decoder)
         self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
         if n_doubtful:
+            codec = decoder.stream.codec_context.name
+            unseen = "" if codec in MARKED else f"; {codec} does not mark all damage, so that others may begin one"
             self.notes.append(
                 f"damaged, or dependent on damaged frames: {counted(n_doubtful, 'frame')} from {first_doubtful:.2f} s "
-                "on, in which no event begins"
+                f"on, in which no event begins{unseen}"
             )
 
     def _judge_file(self, decoder: Decoder) -> None:

@@ -157,7 +157,7 @@ class Timeline:
             return None
         usual = self._intervals.most_common(1)[0][0] / 1000
         step = self.step if abs(usual - self.step) <= ROUNDING else usual
-        even = sum(n for interval, n in self._intervals.items() if abs(interval / 1000 - step) <= ROUNDING)
+        even = sum(n for interval, n in self._intervals.items() if abs(interval - 1000 * step) <= 1000 * ROUNDING)
         if even < (1 - HOLES) * (self.count - 1):
             return None
         holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
@@ -232,14 +232,17 @@ class _Piece(NamedTuple):
         return _Piece(self.number, self.first + ticks, self.last + ticks, self.shift + ticks)
 
 
-def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> list[tuple[int, int]]:
+def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> tuple[list[tuple[int, int]], int]:
     """Return what must be added to the time stamps of a file, as pairs: from which packet on, and how many ticks.
+
+    Also return the longest time between two packets then.
 
     `stamps` are the decoding times of the packets of pictures, `second` is a second in ticks, and `zero` the beginning.
     Pieces of the file that were stamped too late, because later ones fit before them, are moved
     back; where stamps begin again, as in files that were joined, they go on.
     """
     pieces: list[_Piece] = []
+    longest = 1
     steps: list[int] = []  # between some packets
     jump, day = JUMP * second, DAY * second
     for number, stamp in enumerate(stamps):
@@ -248,6 +251,7 @@ def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> list[tu
         if not pieces or (abs(stamp - pieces[-1].last) > jump and len(pieces) < MOST_PIECES):
             pieces.append(_Piece(number, stamp, stamp))
         elif stamp > pieces[-1].last:
+            longest = max(longest, stamp - pieces[-1].last)
             if len(steps) < ASKED_STEPS:
                 steps.append(stamp - pieces[-1].last)
             pieces[-1] = pieces[-1]._replace(last=stamp)
@@ -275,4 +279,5 @@ def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> list[tu
                 piece = raw.moved(shift)
         placed.append(piece)
     changes = [piece for before, piece in pairwise([_Piece(0, 0, 0), *placed]) if piece.shift != before.shift]
-    return [(piece.number, piece.shift) for piece in changes]
+    gaps = (piece.first - before.last for before, piece in pairwise(placed))
+    return [(piece.number, piece.shift) for piece in changes], max(longest, *gaps, 1)
