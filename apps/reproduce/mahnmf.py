@@ -112,10 +112,12 @@ def made_race(sizes: Sizes) -> Result:
         """Return uniform random numbers of a shape."""
         return np.random.default_rng(seed).random(shape)
 
-    small_seconds, large_seconds = sizes.pick(full=(3.0, 60.0), quick=(0.3, 4.0))
+    small_seconds, large_seconds, (m, n, r) = sizes.pick(
+        full=(3.0, 60.0, (1000, 500, 50)), quick=(0.3, 1.0, (400, 200, 20))
+    )
     cases = [
         manhattan_case("100 × 50, r = 5", partial(make, (100, 50)), 5, small_seconds, SMALL_CLAIMS),
-        manhattan_case("1000 × 500, r = 50", partial(make, (1000, 500)), 50, large_seconds, LARGE_CLAIMS),
+        manhattan_case(f"{m} × {n}, r = {r}", partial(make, (m, n)), r, large_seconds, LARGE_CLAIMS),
     ]
     return race(cases, sizes.pick(full=10, quick=1), "objective / sum of X", near=RACE_NEAR)
 
@@ -125,7 +127,7 @@ def face_race(sizes: Sizes) -> Result:
 
     def make(name: str, seed: int) -> Array:
         """Return PER_PERSON images of each person of a set, as a seed draws them, (n_pixels, n_images), 1 is white."""
-        faces = load(name)
+        faces = load(name, sizes.pick(full=None, quick=12))
         chosen = np.sort(drawn_each(faces.labels, PER_PERSON, seed))
         return np.ascontiguousarray(faces.images[chosen].reshape(len(chosen), -1).T / 255)
 
@@ -133,7 +135,7 @@ def face_race(sizes: Sizes) -> Result:
     for title, name in (("Yale B", YALEB), ("ORL", ORL)):
         for rank, seconds, claims in (
             (5, sizes.pick(full=10.0, quick=0.5), SMALL_CLAIMS),
-            (50, sizes.pick(full=30.0, quick=2.0), LARGE_CLAIMS),
+            (50, sizes.pick(full=30.0, quick=1.0), LARGE_CLAIMS),
         ):
             cases.append(manhattan_case(f"{title}, r = {rank}", partial(make, name), rank, seconds, claims))
     return race(cases, sizes.pick(full=10, quick=1), "objective / sum of X", near=RACE_NEAR)
@@ -220,7 +222,7 @@ def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFi
         part.reshape(len(part), -1).astype(np.float32) / 255
         for part in (images, faces.images[train], faces.images[test])
     )
-    rank, iterations = min(RANK, len(X)), sizes.pick(full=100, quick=30)
+    rank, iterations = min(RANK, len(X)), sizes.pick(full=100, quick=15)
     models = {method: METHODS[method](rank, FIRST_SPLIT, iterations) for method in FITTED}
     for model in models.values():
         model.fit_transform(X)
@@ -241,7 +243,7 @@ def bases(sizes: Sizes, *, name: str) -> Result:
     that MahNMF suppresses according to the paper, CONDITIONS[1:4].
     """
     pictures, rows, shape = {}, [], (32, 32)
-    for condition in CONDITIONS:
+    for condition in sizes.pick(full=CONDITIONS, quick=CONDITIONS[:4]):
         fits, kind = corrupted_fits(sizes, name, condition), spaced(condition[0])
         chosen = np.random.default_rng(0).permutation(min(RANK, len(fits.train)))[:BASES]  # components to show
         row = list(grey_pictures(255 * fits.train[:BASES], shape))
@@ -260,14 +262,15 @@ def bases(sizes: Sizes, *, name: str) -> Result:
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 9 of the MahNMF paper: average reconstructions of images from their projections on components."""
     pictures: dict[str, list[Array]] = {}
+    conditions = sizes.pick(full=CONDITIONS, quick=CONDITIONS[:2])
     for name, title in ((YALEB, "Yale B"), (ORL, "ORL")):
-        for condition in CONDITIONS:  # a kind of corruption, and its strength
+        for condition in conditions:
             fits = corrupted_fits(sizes, name, condition)
             for method, model in fits.models.items():
                 inverse = np.linalg.pinv(model.components_)
                 means = [(part @ inverse @ model.components_).mean(axis=0) for part in (fits.train, fits.test)]
                 pictures.setdefault(f"{title}, {method}", []).extend(grey_pictures(255 * np.array(means), (32, 32)))
-    kinds = ", ".join(spaced(kind) for kind, _ in CONDITIONS)
+    kinds = ", ".join(spaced(kind) for kind, _ in conditions)
     caption = f"Average reconstruction of training (left) and test images (right): {kinds}."
     sheet = sheet_figure({name: tiled([row]) for name, row in pictures.items()})
     return Result([], {caption: sheet}, notes=["The paper shows pictures alone, so there is no figure to compare."])
@@ -447,7 +450,7 @@ EXPERIMENTS = (
         "RRI and OGM on made data",
         "on the small matrix RRI needs fewer iterations and seconds than OGM; on the large one OGM is faster.",
         made_race,
-        "uniform random matrices of 100 × 50, r = 5, and 1000 × 500, r = 50.",
+        "uniform random matrices of 100 × 50, r = 5, and 1000 × 500, r = 50 (400 × 200, r = 20 in a quick run).",
         protocol=NEAREST,
     ),
     Experiment(

@@ -16,7 +16,7 @@ from visionnmf.apps.evaluate.view_methods import METHODS, fit_classifier
 from visionnmf.models.multiview.view_measures import sparseness
 
 from .data import COREL_FEATURES, load_corel
-from .experiments import Experiment, Result, Row, Sizes, compared
+from .experiments import Experiment, Result, Row, Sizes, comparisons
 
 Array = NDArray[Any]
 
@@ -94,10 +94,8 @@ def precision_curves(sizes: Sizes) -> Result:
             table.append([name, str(rank), f"{score.precision:.1f}", f"{score.seconds:.0f}", *sparse])
         ours = f"{best[name]:.2f}, r = {ranks[precisions.index(best[name])]}"
         rows.append(Row(f"{name}: best mAP, %, and its rank", ours, paper=PUBLISHED[name]))
-    for other in ("EucNMF-GS", "FLSS"):
-        what = f"MahNMF-GS has a higher best mAP than {other}"
-        paper = "yes, 5.5" if other == "EucNMF-GS" else "yes, Table 2"
-        rows.append(compared(what, best["MahNMF-GS"], best[other], higher=True, paper=paper))
+    papers = {"EucNMF-GS": "yes, 5.5", "FLSS": "yes, Table 2"}
+    rows += comparisons("{0} has a higher best mAP than {1}", best, ["MahNMF-GS"], papers)
     panel = Panel("Corel5k", curves, x_label="rank", y_label="mean average precision, %")
     return Result(rows, {"Mean average precision against the rank.": curve_figure([panel])}, {"All ranks": table})
 

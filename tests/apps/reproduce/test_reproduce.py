@@ -9,7 +9,7 @@ from helpers import run_command
 
 from visionnmf.apps.drawing import new_figure
 from visionnmf.apps.reproduce import Experiment, Result, Row, registry, reproduce
-from visionnmf.apps.reproduce.experiments import compared
+from visionnmf.apps.reproduce.experiments import compared, comparisons
 from visionnmf.exceptions import ParameterError
 
 
@@ -152,6 +152,13 @@ def test_a_claim_is_judged_by_pairs(better, worse, paper, verdict):
 
 def test_higher_figures_can_be_better():
     assert compared("", [2.0], [1.0], higher=True).verdict == "confirmed; 1 pair only"
+
+
+def test_methods_are_compared_run_by_run():
+    figures = {"a": [[1, 2], [3, 4]], "b": [0, 0], "c": [5, 5, 5, 5]}
+    rows = comparisons("{0} above {1}", figures, ["a"], {"b": "yes", "c": "no"})
+    assert [row.what for row in rows] == ["a above b", "a above c"]
+    assert [row.ours for row in rows] == ["1.5 against 0 (2 of 2 runs)", "2.5 against 5 (0 of 4 runs)"]
 
 
 def test_each_item_is_complete():

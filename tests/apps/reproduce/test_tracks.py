@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from helpers import made_faces
 
+from visionnmf.apps.reproduce import Sizes, mahnmf
+from visionnmf.apps.reproduce.data import Photograph
 from visionnmf.apps.reproduce.mahnmf import cluster_people, foreign_share
 from visionnmf.apps.reproduce.mahnmf_outliers import low_rank_parts
 from visionnmf.apps.reproduce.sbcd import count_iterations, signal_to_interference, uniform_problem
@@ -102,6 +104,14 @@ def test_components_outside_the_clean_images_are_foreign(rng):
     outside = np.linalg.svd(clean)[2][10]
     components = np.stack([clean[0] + clean[2], clean[1], outside])
     assert foreign_share(components, clean) == pytest.approx(1 / 3)
+
+
+def test_upright_and_other_photographs_share_a_sheet(monkeypatch):
+    photographs = [Photograph("", np.zeros((*size, 3), np.uint8), [np.eye(*size)]) for size in ((240, 360), (360, 240))]
+    monkeypatch.setattr(mahnmf, "load_photographs", lambda: photographs)
+    monkeypatch.setattr(mahnmf, "paper_segments", lambda image, n_segments, method: np.zeros(image.shape[:2], np.uint8))
+    (sheet,) = mahnmf.segment_sheet(Sizes(), n_segments=2, first=0, count=2).pictures.values()
+    assert sheet.dtype == np.uint8 and np.ptp(sheet) > 0
 
 
 def test_people_are_clustered_and_scored(rng):
