@@ -3,6 +3,7 @@
     python benchmarks/background.py                 the table of `visionnmf evaluate background`, a row for each clip
     python benchmarks/background.py masks           filling and floor of the noise, chosen for each clip on the others
     python benchmarks/background.py live            live masks beside those of the batch model, all clips of 3 s or more
+    python benchmarks/background.py fog             clips in made fog, with the whole threshold and with the usual one
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py small           all clips reduced to some tens of pixels
     python benchmarks/background.py events          events of objects in true masks, at even and uneven times
@@ -50,6 +51,8 @@ LONG = 300  # frames
 ROBUST = ["cdnet_highway", "sbi_highwayii"]
 SMALL = (40, 80, 120)  # pixels of the longer side
 SMALL_MASKS = 30  # a clip
+FOG = (0.3, 0.5, 1)  # shares of the light of the scene that come through
+FOG_MASKS = 12  # a clip
 RATE = 25  # frames a second, of events
 
 
@@ -205,6 +208,33 @@ def live() -> None:
             print(f"| **{title} ({len(kept)})** | **{of_live:.3f}** | **{of_batch:.3f}** |")
 
 
+def in_fog(frames: Frames, left: float, rng: np.random.Generator) -> Frames:
+    """Return frames of which the share `left` is seen through fog of grey level 130, with new noise of 1.5 levels."""
+    fog = np.float32((1 - left) * 130 + 0.5)
+    noise = rng.normal(0, 1.5, frames.shape).astype(np.float32)
+    return np.clip(np.float32(left) * frames + fog + noise, 0, 255).astype(np.uint8)
+
+
+def fog() -> None:
+    """Print F of clips in fog, and of clear ones, with the whole threshold and with that which the contrast leaves."""
+    print("\n| share seen | clip | whole threshold | default |\n| --- | --- | --- | --- |")
+    for left in FOG:
+        rows = []
+        for name in WITH_MASKS:
+            clip = load_clip(name)
+            picks = np.unique(np.linspace(0, len(clip.gt_index) - 1, FOG_MASKS).round().astype(int))
+            frames = clip.frames if left == 1 else in_fog(clip.frames, left, np.random.default_rng(0))
+            model, scores = BackgroundModel().fit(frames), []
+            for full_range in (0.0, tuning.TUNING.mask.full_range):
+                with changed("mask.full_range", full_range):
+                    found = np.stack([part.mask for part in model.apply(frames[clip.gt_index[picks]])])
+                scores.append(f_measure(count(found, clip.gt_masks[picks])))
+            rows.append(scores)
+            print(f"| {left} | {name} | {scores[0]:.3f} | {scores[1]:.3f} |", flush=True)
+        whole, default = np.mean(rows, axis=0)
+        print(f"| **{left}** | **mean** | **{whole:.3f}** | **{default:.3f}** |", flush=True)
+
+
 def salted(frames: Frames, rng: np.random.Generator) -> Frames:
     """Return frames of whose pixels 5 % are black or white."""
     spoilt, chance = frames.copy(), rng.random(frames.shape[:3])
@@ -328,6 +358,7 @@ PARTS = {
     "live": live,
     "masks": masks,
     "table": table,
+    "fog": fog,
     "robust": robust,
     "small": small,
 }
@@ -338,6 +369,7 @@ QUICK = {
     "WITH_MASKS": ["sbi_cavignal", "wallflower_camouflage"],
     "MASKS_A_CLIP": 3,
     "CHOICES": {"noise.lowest": (6.0, 3.0), "mask.gap": (0, 11)},
+    "FOG": (0.5,),
     "ROBUST": ["sbi_cavignal"],
     "SMALL": (40,),
     "SMALL_MASKS": 3,

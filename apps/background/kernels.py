@@ -165,25 +165,62 @@ def score_pixels(frame, background, scale, floor, shadow, score):  # type: ignor
             noise = max(scale[pixel], min(max(share * b, lowest), highest))
             score[pixel] = abs(np.float32(frame[pixel, 0]) - b) / noise
         return
-    # unrolled, and without branches: so the compiler takes several pixels at a time
+    # Unrolled, flat, of whole numbers and without branches, so that the compiler takes several pixels at a time.
     one, third = np.float32(1), np.float32(1 / 3)
+    values, behind = frame.reshape(frame.size), background.reshape(background.size)
     darkest, squared_weight = np.float32(shadow.darkest), np.float32(shadow.weight * shadow.weight)
     share *= third
     for pixel in range(len(score)):
-        x0, x1, x2 = np.float32(frame[pixel, 0]), np.float32(frame[pixel, 1]), np.float32(frame[pixel, 2])
-        b0 = np.float32(background[pixel, 0])
-        b1 = np.float32(background[pixel, 1])
-        b2 = np.float32(background[pixel, 2])
+        i = 3 * pixel
+        x0, x1, x2 = np.int32(values[i]), np.int32(values[i + 1]), np.int32(values[i + 2])
+        b0, b1, b2 = np.int32(behind[i]), np.int32(behind[i + 1]), np.int32(behind[i + 2])
         # `ratio` is the least-squares a of x = a b (one is added so that a black b does no harm); the squared residual
         # splits into `darkening`, along b, and the rest.
-        energy = b0 * b0 + b1 * b1 + b2 * b2
-        total = (x0 - b0) * (x0 - b0) + (x1 - b1) * (x1 - b1) + (x2 - b2) * (x2 - b2)
-        ratio = (x0 * b0 + x1 * b1 + x2 * b2) / (energy + one)
+        energy = np.float32(b0 * b0 + b1 * b1 + b2 * b2)
+        total = np.float32((x0 - b0) * (x0 - b0) + (x1 - b1) * (x1 - b1) + (x2 - b2) * (x2 - b2))
+        ratio = np.float32(x0 * b0 + x1 * b1 + x2 * b2) / (energy + one)
         darkening = (one - ratio) * (one - ratio) * energy
         shadowed = total - min(total, darkening) + squared_weight * darkening
         total = shadowed if (darkest < ratio) & (ratio < one) else total
-        noise = max(scale[pixel], min(max(share * (b0 + b1 + b2), lowest), highest))
+        noise = max(scale[pixel], min(max(share * np.float32(b0 + b1 + b2), lowest), highest))
         score[pixel] = np.sqrt(total * third) / noise
+
+
+@kernel
+def grey_range(picture, pixels, rank, counts):  # type: ignore[no-untyped-def]
+    """Return the range of a `picture` (n_pixels, channels), summed over channels, less `rank` pixels at each end."""
+    for pixel in pixels:  # only these are measured; `counts` (255 * channels + 1,) is scratch, all zeros
+        total = np.int32(0)
+        for c in range(picture.shape[1]):
+            total += np.int32(picture[pixel, c])
+        counts[total] += 1
+    low, high = 0, len(counts) - 1
+    below, above = counts[low], counts[high]
+    while below <= rank:
+        low += 1
+        below += counts[low]
+    while above <= rank:
+        high -= 1
+        above += counts[high]
+    return high - low
+
+
+@kernel
+def mean_residual(frame, background, cap, residual):  # type: ignore[no-untyped-def]
+    """Write the rounded mean over channels of ``frame - background`` (n_pixels,), held between ``-cap`` and `cap`."""
+    n_channels = frame.shape[1]
+    highest = np.float32(cap)
+    values, behind = frame.reshape(frame.size), background.reshape(background.size)
+    if n_channels == 3:  # unrolled, so that the compiler takes several pixels at a time
+        for pixel in range(len(residual)):
+            i = 3 * pixel
+            total = np.int32(values[i]) + np.int32(values[i + 1]) + np.int32(values[i + 2])
+            total -= np.int32(behind[i]) + np.int32(behind[i + 1]) + np.int32(behind[i + 2])
+            mean = np.rint(np.float32(total) * np.float32(1 / 3))
+            residual[pixel] = min(max(mean, -highest), highest)
+        return
+    for i in range(len(residual)):
+        residual[i] = min(max(np.float32(values[i]) - np.float32(behind[i]), -highest), highest)
 
 
 # --- Dynamic background ----------------------------------------------------------------------------------------------

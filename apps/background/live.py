@@ -284,6 +284,7 @@ def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundM
     elif job.model.reuse is not None:
         kept = BackgroundModel.load(job.model.reuse)
         check_model_size(job.model.reuse, kept.frame_shape_, shape)
-        model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_))
+        known: dict[str, Any] = {"residual": kept.residual_, "dynamic": kept.dynamic_}
+        model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_), **known)
     model.source_ = source
     return model

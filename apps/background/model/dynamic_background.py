@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_saved
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray
 from visionnmf.apps.background.kernels import ModelledFrames, measure_residuals, rank_residuals
@@ -29,6 +30,12 @@ class DynamicBackground:
     share: Floats  # how certain it is that the background moves, from 0 to 1
     noise: Floats  # noise of the residual, in grey levels
     smooth_noise: Floats  # noise of the smoothed residual, in grey levels
+
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless the arrays, which a file can give, have the shape (height, width) and fit."""
+        check_saved(self.share, f"{name}.share", shape, "float32", low=0, high=1)
+        check_saved(self.noise, f"{name}.noise", shape, "float32", low=1)
+        check_saved(self.smooth_noise, f"{name}.smooth_noise", shape, "float32", low=1)
 
 
 def smoothed(residual: NDArray[Any]) -> Floats:

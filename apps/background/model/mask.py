@@ -9,14 +9,23 @@ from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean
-from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, score_pixels
+from visionnmf.apps.background.frame_arrays import Floats, FrameArray
+from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, grey_range, mean_residual, score_pixels
 
 from .dynamic_background import DynamicBackground, smoothed
 
-__all__ = ["MaskDecision", "camera_floor", "foreground_mask", "median_mask", "without_holes"]
+__all__ = [
+    "MaskDecision",
+    "camera_floor",
+    "contrast_share",
+    "foreground_mask",
+    "median",
+    "median_mask",
+    "without_holes",
+]
 
 WHITE = 255
 ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey levels
@@ -29,8 +38,28 @@ def camera_floor(noise: Floats) -> float:
     included, but between the `lowest` floor and the usual one, `floor`.
     """
     bounds = tuning.TUNING.noise
-    camera = bounds.times_camera * math.hypot(float(np.median(noise)), ROUNDING)
+    camera = bounds.times_camera * math.hypot(median(noise.ravel()), ROUNDING)
     return min(max(camera, bounds.lowest), bounds.floor)
+
+
+def median(values: Floats) -> float:
+    """Return what ``np.median`` does for values (n,) that are all finite, in a quarter of its time."""
+    middle = len(values) // 2
+    ordered = np.partition(values, (middle - 1, middle)) if middle else values
+    return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
+
+
+def contrast_share(background: FrameArray, pixels: NDArray[np.intp], residual: float) -> float:
+    """Return the share of the threshold that counts: less than 1 where the background has little contrast, as in fog.
+
+    `background` (n_pixels, channels) is that of a frame, measured at some of its pixels. A large median `residual` of
+    the clip, in grey levels, keeps the whole threshold: what causes it will be there again.
+    """
+    steps = tuning.TUNING.mask
+    channels = background.shape[1]
+    levels = grey_range(background, pixels, len(pixels) // 50, np.zeros(255 * channels + 1, np.int32)) / channels
+    contrast = levels / steps.full_range if steps.full_range else 1.0
+    return min(1.0, max(contrast, residual / steps.full_residual, steps.least_contrast))
 
 
 @dataclass(frozen=True)
@@ -54,8 +83,9 @@ class MaskDecision:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
         Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise in grey
-        levels. The noise of a pixel is `_noise`, but at least a share of its brightness, `share_of_light`; that floor
-        is held between `floor`, the camera's own, which counts in the dark, and the usual one, `noise.floor`.
+        levels. The noise of a pixel is `_noise`, but at least a share of its
+        brightness, `share_of_light`; that floor is held between `floor`, the camera's own, which counts in the dark,
+        and the usual one, `noise.floor`.
         """
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)
@@ -72,10 +102,10 @@ class MaskDecision:
 
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
     """Return scores (height, width) from the smoothed residual, for places where the background moves."""
-    residual = channel_mean(np.asarray(cv2.subtract(frame, background, dtype=cv2.CV_16S)))  # signed, to cancel
-    cap = tuning.TUNING.dynamic_background.mean_cap
-    residual = np.clip(residual, -cap, cap, dtype=np.float32, casting="unsafe")
-    height, width = dynamic.share.shape
+    height, width = shape = dynamic.share.shape
+    residual = np.empty(shape, np.float32)
+    pixels, behind = (np.ascontiguousarray(picture).reshape(residual.size, -1) for picture in (frame, background))
+    mean_residual(pixels, behind, tuning.TUNING.dynamic_background.mean_cap, residual.reshape(-1))
     # `smoothed` works at half the resolution, so its result is enlarged to the frame.
     smooth = cv2.resize(smoothed(residual), (width, height), interpolation=cv2.INTER_LINEAR)
     return np.asarray(np.abs(smooth) / dynamic.smooth_noise, np.float32)

@@ -45,14 +45,15 @@ from visionnmf.apps.background.frame_arrays import (
     timed_frames,
 )
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
+from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.learning import learn_background
-from visionnmf.apps.background.model.mask import MaskDecision, camera_floor
+from visionnmf.apps.background.model.mask import MaskDecision, camera_floor, contrast_share, median
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.video.timeline import TimedFrame
 
-from .kernels import OnlineScene, OnlineSteps, update_rows
+from .kernels import OnlineScene, OnlineSteps, count_explained, update_rows
 
 __all__ = ["OnlineBackgroundModel"]
 
@@ -104,7 +105,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     saved_attributes = (
         *("frame_shape_", "_scene", "_alternative", "_support", "_alternative_support", "_noise", "_chosen", "_before"),
-        *("_registration", "_unexplained", "bits_", "source_", "n_frames_seen_", "time_", "gain_"),
+        *("_registration", "_residual", "_dynamic", "_unexplained", "bits_", "source_"),
+        *("n_frames_seen_", "time_", "gain_"),
     )
 
     def __init__(
@@ -174,7 +176,15 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if getattr(self, "_held", None):  # the frames ended during the warm-up, in which they are only held
             yield from self._end_warm_up()
 
-    def start_from(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
+    def start_from(
+        self,
+        scene: NDArray[Any],
+        noise: NDArray[Any],
+        weight: float | Floats,
+        *,
+        residual: float = 255.0,
+        dynamic: DynamicBackground | None = None,
+    ) -> OnlineBackgroundModel:
         """Start from a known scene instead of learning the first seconds.
 
         Parameters
@@ -183,6 +193,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             The scene and the standard deviation of each pixel's noise, both in grey levels.
         weight : float or ndarray [shape=(height, width)]
             How many frames the scene stands for.
+        residual, dynamic : float, DynamicBackground or None
+            The attributes `residual_` and `dynamic_` of a :class:`.BackgroundModel`.
 
         Returns
         -------
@@ -192,7 +204,9 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self.frame_shape_ = scene.shape
         times = enlargement(scene.shape)
         support = np.broadcast_to(np.asarray(weight, np.float32), scene.shape[:2])
-        return self._start(*(enlarged(each, times) for each in (scene, np.asarray(noise), support)))
+        self._start(*(enlarged(each, times) for each in (scene, np.asarray(noise), support)))
+        self._residual, self._dynamic = residual, dynamic
+        return self
 
     def _start(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
         """Start from what :meth:`start_from` takes, enlarged if frames of the shape `frame_shape_` are small."""
@@ -208,6 +222,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._chosen = np.sort(rng.choice(height * width, count, replace=False))
         self._before: FrameArray | None = None  # the previous frame, registered where the camera shakes
         self._registration: Registration | None = None  # where the camera shakes, what frames are registered to
+        self._dynamic = None  # where the background moves
+        self._residual = 255.0  # median residual of the warm-up, in grey levels
         self.gain_, self._unexplained = 1.0, 0.0  # the second: for how many seconds no gain has explained most pixels
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
@@ -237,6 +253,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             check_saved(getattr(self, name), name, (*shape, *(channels or (1,))), "float32", low=0)
         check_saved(self._chosen, "_chosen", (None,), "int64", low=0, high=self._noise.size - 1)
         check_count(self.n_frames_seen_, "n_frames_seen_", 0)
+        check_number(self._residual, "_residual")
         check_number(self._unexplained, "_unexplained")
         check_number(self.gain_, "gain_", without_low=True)
         if check_type(self.time_, "time_", float) != -math.inf:
@@ -247,6 +264,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             raise ValueError("the latest frame is missing, or there was none")
         if self._before is not None:
             check_saved(self._before, "_before", (*shape, *channels), "uint8")
+        if self._dynamic is not None:
+            check_type(self._dynamic, "_dynamic", DynamicBackground).check("_dynamic", shape)
         if self._registration is not None:  # what frames are registered to, because the camera shakes
             check_type(self._registration, "_registration", Registration).check("_registration", self.frame_shape_)
 
@@ -310,7 +329,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         shape = learnt.noise_scale.shape
         self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
-        self._registration = learnt.registration
+        self._registration, self._residual, self._dynamic = learnt.registration, learnt.residual, learnt.dynamic
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
         for index, (frame, seconds) in enumerate(held, first):
@@ -338,14 +357,19 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if change.ndim == 3:
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
-        self.gain_, explained = self._find_gain(frame)  # the illumination, and the share of pixels that it explains
+        noise_there = self._noise.reshape(-1)[self._chosen]
+        self.gain_, explained = self._find_gain(
+            frame, noise_there
+        )  # the illumination, and the share of pixels that it explains
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         shown_scene = shown_scene.reshape(frame.shape)
         self.background_ = reduced(shown_scene, times)
         # the least standard deviation that a pixel counts with, which is lower for a camera of little noise
-        floor = camera_floor(self._noise.reshape(-1)[self._chosen])
-        decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor)
-        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, float(self.threshold)), times)
+        floor = camera_floor(noise_there)
+        decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor, self._dynamic)
+        shown_pixels = shown_scene.reshape(self._noise.size, -1)
+        threshold = self.threshold * contrast_share(shown_pixels, self._chosen, self._residual)
+        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, threshold), times)
         self._notice_new_scene(moved, explained, seconds)  # such as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)
@@ -356,31 +380,35 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows)
         self._before = frame
 
-    def _find_gain(self, frame: FrameArray) -> tuple[float, float]:
-        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
-        chosen = self._chosen
-        x = frame.reshape(self._noise.size, -1)[chosen].astype(np.float32)
-        b = self._scene.reshape(self._noise.size, -1)[chosen]
-        floor, ceiling = tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling
-        near = 2 * np.clip(self._noise.reshape(-1, 1)[chosen], floor, ceiling)
+    def _find_gain(self, frame: FrameArray, noise: Floats) -> tuple[float, float]:
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains.
+
+        `noise` (n_chosen,) is that of the pixels that determine the gain.
+        """
+        size, chosen = self._noise.size, self._chosen
+        x = frame.reshape(size, -1)[chosen].astype(np.float32)
+        b = self._scene.reshape(size, -1)[chosen]
+        near = 2 * noise.clip(tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
         # The ratio of dark pixels is mostly noise.
-        bright = b > min(tuning.TUNING.online.dark, float(np.median(b)))
-        if not bright.any():  # a black scene tells no gain
+        dark = tuning.TUNING.online.dark
+        if 2 * np.count_nonzero(b < dark) >= b.size:  # a dark scene, of which the brighter half counts
+            dark = min(dark, median(b.ravel()))
+        bright = b > dark
+        ratios = x[bright] / b[bright]
+        if not len(ratios):  # a black scene tells no gain
             return 1.0, 1.0
-
-        def explained(gain: float) -> NDArray[np.bool_]:
-            """Return which values `x` (n_chosen, channels) are `b`, those of the scene, times a gain, within `near`."""
-            return np.asarray(np.abs(x - np.float32(gain) * b) < near)
-
-        ratios = np.divide(x, b, out=np.ones_like(x), where=bright)
-        candidates = [self.gain_, 1.0, float(np.median(ratios[bright]))]
-        best, votes = max(((gain, explained(gain)) for gain in candidates), key=lambda found: int(found[1].sum()))
-        if (votes & bright).any():
-            better = float(np.median(ratios[votes & bright]))
-            found = explained(better)
-            if found.sum() >= votes.sum():
-                best, votes = better, found
-        return max(best, 1e-3), float(votes.all(axis=1).mean())
+        found = np.empty(x.shape, np.bool_)
+        candidates = [self.gain_, 1.0, median(ratios)]
+        # the first of those that explain most
+        best = max(candidates, key=lambda gain: count_explained(x, b, near, gain, found)[0])
+        votes, pixels = count_explained(x, b, near, best, found)
+        agreed = ratios[found[bright]]
+        if len(agreed):
+            better = median(agreed)
+            more = count_explained(x, b, near, better, found)
+            if more[0] >= votes:
+                best, pixels = better, more[1]
+        return max(best, 1e-3), pixels / len(x)
 
     def _notice_new_scene(self, moved: FrameArray, explained: float, seconds: float) -> None:
         """Forget the past if most of the picture is still and has been unexplained for long enough."""

@@ -40,6 +40,22 @@ class OnlineSteps(NamedTuple):
 
 
 @kernel
+def count_explained(x, scene, near, gain, found):  # type: ignore[no-untyped-def]
+    """Write to `found` which values `x` (n, channels) a gain explains; return how many, and how many whole pixels.
+
+    A value is explained if it is that of the `scene` (n, channels) times the gain within `near` (n,) grey levels.
+    """
+    gain, values, pixels = np.float32(gain), 0, 0
+    for i in range(x.shape[0]):
+        before = values
+        for c in range(x.shape[1]):
+            found[i, c] = abs(x[i, c] - gain * scene[i, c]) < near[i]
+            values += found[i, c]
+        pixels += values - before == x.shape[1]
+    return values, pixels
+
+
+@kernel
 def update_rows(frame, change, moved, gain, known, steps, first, every):  # type: ignore[no-untyped-def]
     """Update scene, alternative and noise by every `every`-th row of a frame, from row `first` on.
 
@@ -70,9 +86,10 @@ def update_rows(frame, change, moved, gain, known, steps, first, every):  # type
             weight = sure / (one + ratio * ratio)
             off = other = zero  # largest difference over channels from the scene, and from the alternative
             for c in range(n_channels):
-                value = np.float32(frame[y, x, c])
-                off = max(off, abs(value - gain * scene[y, x, c]))
-                other = max(other, abs(value - gain * alternative[y, x, c]))
+                off = max(off, abs(np.float32(frame[y, x, c]) - gain * scene[y, x, c]))
+            if off >= near:
+                for c in range(n_channels):
+                    other = max(other, abs(np.float32(frame[y, x, c]) - gain * alternative[y, x, c]))
             held, against = support[y, x] * keep, alternative_support[y, x] * keep  # weights of scene and alternative
             length = np.float32(MEDIAN_STEP) * weight * scale
             if off < near:

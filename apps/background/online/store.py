@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from visionnmf.apps.background.model.camera_shake import Registration
+from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 
 from .estimator import OnlineBackgroundModel
@@ -11,11 +12,11 @@ __all__ = ["FILE", "load_estimator", "save"]
 
 FILE = ModelFile(
     "online-background",
-    version=4,
+    version=5,
     title="an online background model",
     origin="make one with OnlineBackgroundModel.save",
     smaller="work on smaller frames",
-    find_class=class_finder(OnlineBackgroundModel, Registration),
+    find_class=class_finder(OnlineBackgroundModel, DynamicBackground, Registration),
     check=check_model(OnlineBackgroundModel),
 )
 

@@ -7,6 +7,7 @@ import pytest
 
 from visionnmf.apps.background import kernels
 from visionnmf.apps.background.frame_arrays import channel_mean, temporal_median
+from visionnmf.apps.background.model.mask import median
 from visionnmf.apps.background.online import kernels as online
 from visionnmf.apps.background.tuning import TUNING
 
@@ -198,3 +199,29 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
             (held, against, sigma), rel=1e-4
         )
     assert swapped > 2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_mean_residuals_are_those_of_numpy(channels, rng):
+    frame, background = rng.integers(0, 256, (2, 500, channels), dtype=np.uint8)
+    found = np.empty(500, np.float32)
+    kernels.mean_residual(frame, background, 60.0, found)
+    wanted = (frame.astype(int) - background).mean(axis=1).round().clip(-60, 60)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_values_that_a_gain_explains_are_counted_as_by_numpy(rng):
+    scene = rng.uniform(0, 200, (300, 3)).astype(np.float32)
+    x = (1.2 * scene + rng.normal(0, 8, scene.shape)).astype(np.float32)
+    near, found = rng.uniform(6, 14, 300).astype(np.float32), np.empty((300, 3), np.bool_)
+    values, pixels = online.count_explained(x, scene, near, 1.2, found)
+    wanted = np.abs(x - np.float32(1.2) * scene) < near[:, None]
+    np.testing.assert_array_equal(found, wanted)
+    assert 0 < pixels < values == wanted.sum()
+    assert pixels == wanted.all(axis=1).sum()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 11])
+def test_the_quick_median_is_that_of_numpy(n, rng):
+    values = rng.normal(size=n).astype(np.float32)
+    assert median(values) == np.median(values)
