@@ -222,3 +222,21 @@ def test_kernels_are_compiled_without_the_unused_passes():
     assert "native_lowering" in passes
     assert "nopython_rewrites" not in passes
     assert "inline_closure_likes" not in passes
+
+
+FIT = """
+import hashlib
+import numpy as np
+from visionnmf import NMF
+rng = np.random.default_rng(0)
+X = rng.random((40, 30), np.float32) @ rng.random((30, 600), np.float32)
+model = NMF(41, max_iter=5, tol=0, exact_codes=False, measure_optimality=False, nuclear=1, random_state=0).fit(X)
+print(hashlib.sha256(model.transform(X).tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.long
+def test_a_process_that_compiles_finds_the_bits_of_one_that_reads_the_cache(tmp_path):
+    """Copies of a part that LLVM optimised with different kernels sum in another order."""
+    first, second = (run(ROOT, tmp_path, "-Wignore", script=FIT).stdout for _ in range(2))
+    assert first == second

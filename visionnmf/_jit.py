@@ -115,11 +115,9 @@ def _compiler() -> Any:
 
 
 def _library_of_its_own(state: Any) -> Any:
-    """Return the library of a kernel that always calls its own copies of parts, as LLVM optimised them with it.
-
-    Otherwise the process would use the copy of whichever kernel it compiled or loaded first, and copies that sum in
-    another order differ by rounding: a process that compiles would not find the bits of one that reads the cache.
-    """
+    """Return a library for a kernel that always calls its own copies of parts, as LLVM optimised them with it."""
+    # Otherwise a process would use the copy of whichever kernel it compiled or loaded first, and copies that sum in
+    # another order differ by rounding: a process that compiles would not find the bits of one that reads the cache.
     library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
     library.enable_object_caching()  # as numba does where it makes a library
     optimise = library._optimize_final_module
