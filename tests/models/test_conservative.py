@@ -1,5 +1,7 @@
 """ConservativeNMF: mixtures are taken apart, the log and the best model, a stream in any pieces, files."""
 
+import warnings
+
 import naive
 import numpy as np
 import pytest
@@ -90,6 +92,7 @@ def test_a_worse_batch_does_not_replace_the_best(rng):
     assert not np.array_equal(model.last_components_, kept)
 
 
+@pytest.mark.filterwarnings("ignore:ConservativeNMF explains")  # after one pass
 def test_the_pieces_of_a_stream_do_not_matter(rng):
     X, _ = mixtures(rng, n=100)
     whole = ConservativeNMF(4, batch_size=30, max_iter=1, random_state=0).fit(X)
@@ -168,5 +171,16 @@ def test_an_unfitted_model_says_so():
 def test_a_model_that_is_much_worse_than_zero_says_so(n, batch_size):
     model = ConservativeNMF(4, batch_size=batch_size, random_state=0)
     for data in (np.eye(n), sp.csr_array(np.eye(n)), np.diag(np.arange(1, n + 1.0)).astype(np.float32)):
-        with pytest.warns(ConvergenceWarning, match="diverged: the mean error of a sample is .* a smaller w"):
+        with pytest.warns(ConvergenceWarning, match="worse than zeros do: their mean error is .* a smaller w"):
             model.fit(data)
+
+
+@pytest.mark.parametrize("n_components", [4, 10])
+def test_a_fit_of_which_zeros_explain_more_says_so(rng, n_components):
+    scattered = sp.random_array((300, 120), density=0.1, rng=rng)  # one in ten features: samples share few
+    with pytest.warns(ConvergenceWarning, match="more components or passes"):
+        model = ConservativeNMF(n_components, batch_size=32, random_state=0).fit(scattered)
+    assert model.best_error_ > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ConservativeNMF(n_components, batch_size=32, random_state=0).fit(mixtures(rng, n=300)[0]).best_error_ < 1

@@ -20,8 +20,8 @@ __all__ = ["ConservativeNMF"]
 
 Array = NDArray[Any]
 
-# Mean error of samples of unit norm. It is 1 for a model of zeros, and often a few times that while it is learnt.
-DIVERGED = 10
+# Mean error of samples of unit norm up to which a model may still be learning. It is 1 for a model of zeros.
+LEARNING = 10
 
 
 class ConservativeNMF(LinearModel):
@@ -135,7 +135,7 @@ class ConservativeNMF(LinearModel):
         for _ in range(self.max_iter):
             self._learn(data[rng.permutation(data.shape[0])] if self.shuffle else data)
         self.n_iter_ = int(self.max_iter)
-        self._warn_if_diverged()
+        self._warn_if_useless(1)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
@@ -150,7 +150,7 @@ class ConservativeNMF(LinearModel):
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
         self.n_iter_ += 1
-        self._warn_if_diverged()
+        self._warn_if_useless(LEARNING)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -214,14 +214,15 @@ class ConservativeNMF(LinearModel):
         if not len(self.errors_):  # until a batch is full, the last factors are also the best ones
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
-    def _warn_if_diverged(self) -> None:
-        """Warn if the latest full batch, or else the open one, is explained much worse than by a model of zeros."""
+    def _warn_if_useless(self, most: float) -> None:
+        """Warn if the latest batch diverged, or the best full one has a mean error above `most`."""
         count, error = self._open_batch
         mean = self.errors_[-1] if len(self.errors_) else error / max(count, 1)
-        if not mean <= DIVERGED:
+        if not mean <= LEARNING or (len(self.errors_) and not self.best_error_ <= most):
             warnings.warn(
-                f"ConservativeNMF diverged: the mean error of a sample is {mean:.3g} times its norm, as with samples "
-                "that share no features or a large w; take OnlineNMF, or a smaller w.",
+                f"ConservativeNMF explains samples worse than zeros do: their mean error is {mean:.3g} times their "
+                "norm, as with samples that share few features or a large w; take OnlineNMF, more components or "
+                "passes (max_iter), or a smaller w.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
