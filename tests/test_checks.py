@@ -19,6 +19,7 @@ from visionnmf import (
     Penalty,
     ProjectiveNMF,
     SymmetricNMF,
+    ViewClassifier,
 )
 from visionnmf._checks import (
     check_choice,
@@ -153,6 +154,7 @@ SESSIONS = [["ls", "cd", "vi"] * 3, ["cd", "make", "ls"] * 3] * 6
 FITS = {
     NMF: (X,),
     MultiviewNMF: ([X],),
+    ViewClassifier: ([X], PEOPLE),
     Preparation: ({"a": X},),
     SymmetricNMF: (X[:8] + X[:8].T,),
     ProjectiveNMF: (X,),

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_number, check_numbers, shown
+from visionnmf._checks import brief, check_number, check_numbers, shown
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, legend, panels
@@ -17,7 +17,7 @@ from ._axes import figure_of, legend, panels
 Array = NDArray[Any]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class ThresholdDisplay:
     """ROC curve of a score, and the error rates on both sides of each threshold, with their intervals.
 
@@ -64,6 +64,8 @@ class ThresholdDisplay:
     scores: ArrayLike
     threshold: float | None = None
     confidence: float = 0.95
+
+    __repr__ = brief
 
     @classmethod
     def from_predictions(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_count, check_image_shape, check_numbers
+from visionnmf._checks import brief, check_count, check_image_shape, check_numbers
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, fitted, legend, one_axes, panels, several, show
@@ -25,7 +25,7 @@ SHARE = 0.25
 MOSTLY = 0.75  # share of entries that are not 0, from which on the residuals tell enough by themselves
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class ComponentsDisplay:
     """Components as pictures or curves, the most used first.
 
@@ -63,6 +63,8 @@ class ComponentsDisplay:
     components: ArrayLike
     image_shape: tuple[int, int] | None = None
     usage: ArrayLike | None = None
+
+    __repr__ = brief
 
     @classmethod
     def from_estimator(

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from visionnmf._checks import check_count, check_matplotlib, check_numbers, check_result, shown
+from visionnmf._checks import brief, check_count, check_matplotlib, check_numbers, check_result, shown
 from visionnmf._pixel_range import in_eight_bits
 from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
@@ -98,7 +98,7 @@ class SegmentationDisplay:
         return self
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class ForegroundDisplay:
     """A frame of a video, its background and foreground, and the share of foreground over time.
 
@@ -140,6 +140,8 @@ class ForegroundDisplay:
     parts: Sequence[Any]
     seconds: ArrayLike | None = None
     events: Sequence[Mapping[str, Any]] = ()
+
+    __repr__ = brief
 
     @classmethod
     def from_result(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import av
 import cv2
@@ -53,6 +53,14 @@ MOST_REORDERED = 16  # frames by which H.264 and HEVC may show one later than it
 MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
 
 Shift = tuple[int, int]  # from which packet on, and by how many ticks
+
+
+class Apart(NamedTuple):
+    """By how many ticks the two stamps of a packet may differ, and of how many packets, the first, this is known."""
+
+    ticks: float = math.inf
+    packets: int = 0
+
 
 # What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
@@ -199,11 +207,9 @@ def has_data(packet: Packet) -> bool:
     return packet.size > 0
 
 
-def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], int]:
-    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`.
-
-    The second result is by how many ticks the two stamps of a packet may differ.
-    """
+def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], Apart]:
+    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`."""
+    read = 0
     with container_of(path, limit) as container:
         stream = video_stream_of(path, container, max_pixels)
         second = 1 / float(stream.time_base or 1)
@@ -211,14 +217,17 @@ def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_P
 
         def stamps() -> Iterator[int | None]:
             """Yield the decoding time of each packet, or else that of a key frame, before which none is shown."""
+            nonlocal read
             try:
                 for packet in filter(has_data, packets_of(container, stream)):
+                    read += 1
                     yield packet.pts if packet.dts is None and packet.is_keyframe else packet.dts
             except CODEC_ERRORS:  # counted when the file is decoded
                 return
 
         shifts, longest = shifts_of(stamps(), second, zero)
-        return shifts, MOST_REORDERED * longest
+        # A pause before the last frames shows in the times at which they are seen, and in no decoding time.
+        return shifts, Apart(MOST_REORDERED * longest, read - MOST_REORDERED)
 
 
 def shift(packet: Packet, ticks: int) -> None:
@@ -237,7 +246,7 @@ class Decoder:
     """
 
     def __init__(
-        self, container: InputContainer, stream: VideoStream, shifts: Sequence[Shift] = (), apart: float = math.inf
+        self, container: InputContainer, stream: VideoStream, shifts: Sequence[Shift] = (), apart: Apart = Apart()
     ) -> None:
         self.container = container
         self.stream = stream
@@ -281,9 +290,10 @@ class Decoder:
                 # Where two files were joined, one of the last packets of the first one seems to be damaged.
                 joined = bool(waiting) and waiting[0][0] <= self.packets + 1
                 shift(packet, ticks)
-                if packet.pts is not None and packet.dts is not None and abs(packet.pts - packet.dts) > self._apart:
-                    packet.pts = packet.dts  # one of them is damaged, and the latter was compared with its neighbours
+                ticks_apart, known = self._apart
                 if packet.pts is not None:
+                    if packet.dts is not None and self.packets <= known and abs(packet.pts - packet.dts) > ticks_apart:
+                        packet.pts = packet.dts  # one is damaged, and the latter was compared with its neighbours
                     self._sent.add(packet.pts)
                 if packet.is_corrupt and not joined:
                     self.bad_packets += 1
