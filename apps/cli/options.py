@@ -10,6 +10,8 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from os.path import lexists
 from pathlib import Path, PurePath
 from typing import Annotated, Any, get_origin
 
@@ -77,7 +79,7 @@ class PlainUsage(TyperCommand):
 
         Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
         Words after ``--`` are inputs. `alone`, which `with_records` sets on the command's function, has these options
-        by their flags.
+        by their flags. A word that is nearly a choice, and no file, is one that is misspelt.
         """
         words = list(args)
         names, context = list[str](), ctx
@@ -88,6 +90,10 @@ class PlainUsage(TyperCommand):
         for flag, option in getattr(self.callback, "alone", {}).items():
             for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
                 follows = words[i + 1 : i + 2]
+                for word in follows:
+                    near = word.isalnum() and get_close_matches(word.lower(), option.choices) and not lexists(word)
+                    if near and word not in option.choices:
+                        raise typer.BadParameter(f"{flag} must be {one_of(option.choices)[:-1]}; got {word!r}")
                 if not follows or follows[0] not in option.choices:
                     words[i] = f"{flag}={option.alone}"
         rest = super().parse_args(ctx, words)

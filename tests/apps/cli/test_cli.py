@@ -102,6 +102,9 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
         (["segment"], "IMAGE"),
         (["background", "x.mp4", "--scale", "2"], "--scale"),
         (["background", "x.mp4", "--every", "0"], "--every"),
+        (["background", "--events", "sceen", "x.mp4"], "--events must be scene or objects; got 'sceen'"),
+        (["background", "--events=sceen", "x.mp4"], "--events must be one of scene, objects; got 'sceen'"),
+        (["background", "x.mp4", "--events", "Object"], "--events must be scene or objects; got 'Object'"),
         (["paint", "x.png"], "paint"),
     ],
 )
