@@ -77,9 +77,9 @@ class PlainUsage(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
-        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
-        Words after ``--`` are inputs. `alone`, which `with_records` sets on the command's function, has these options
-        by their flags. A word that is nearly a choice, and no file, is one that is misspelt.
+        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away; or
+        is nearly one and no file, as ``sceen``, which is refused then. Words after ``--`` are inputs. `alone`, which
+        `with_records` sets on the command's function, has these options by their flags.
         """
         words = list(args)
         names, context = list[str](), ctx
@@ -89,12 +89,9 @@ class PlainUsage(TyperCommand):
         typed[:] = [" ".join(["visionnmf", *names]), *args]
         for flag, option in getattr(self.callback, "alone", {}).items():
             for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
-                follows = words[i + 1 : i + 2]
-                for word in follows:
-                    near = word.isalnum() and get_close_matches(word.lower(), option.choices) and not lexists(word)
-                    if near and word not in option.choices:
-                        raise typer.BadParameter(f"{flag} must be {one_of(option.choices)[:-1]}; got {word!r}")
-                if not follows or follows[0] not in option.choices:
+                word = "".join(words[i + 1 : i + 2])
+                near = word.isalnum() and not lexists(word) and get_close_matches(word.lower(), option.choices)
+                if word not in option.choices and not near:
                     words[i] = f"{flag}={option.alone}"
         rest = super().parse_args(ctx, words)
         sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
