@@ -170,18 +170,22 @@ class _ResultPrinter:
         self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
         self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session
         self.users: set[str] = set()  # whose sessions came
-        self.alarms = 0  # sessions with the verdict "alarm"
+        self.judged = self.alarms = 0  # sessions of users whom the model knows, and those with the verdict "alarm"
         # With --top, a heap of the highest scores: score, number of sessions counted when it came, result.
         self.highest: list[tuple[float, int, SessionResult]] = []
 
     def add(self, result: SessionResult) -> None:
-        """Count a session, and print it if it is wanted: now, or with ``--top`` at the end."""
-        self.run.done += 1
+        """Count a session, and print it if it is wanted: now, or with ``--top`` at the end; its user may be unknown."""
+        unknown = result.verdict == "unknown user"
+        self.judged += not unknown
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
             return
         self.verdicts[result.verdict] += 1
         self.alarms += result.verdict == "alarm"
         if len(self.users) < MAX_COUNTED_USERS:  # a log can name any number of users, and memory is limited
+            if unknown and result.user not in self.users:  # an input that was not judged, whatever is printed
+                who = f"{result.source}: the model does not know the user {result.user}"
+                self.run.fail(f"{who}; train this user, or give --user NAME if the log is another user's")
             self.users.add(result.user)
         wanted = result.verdict == "alarm" or not self.output.alarms_only
         if wanted and self.output.top is None:
@@ -198,6 +202,7 @@ class _ResultPrinter:
 
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
+        self.run.done = self.judged  # and not all that were printed
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
             self.run.show(result.report(), on_page=False)
         self.highest.clear()

@@ -10,6 +10,8 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from os.path import lexists
 from pathlib import Path, PurePath
 from typing import Annotated, Any, get_origin
 
@@ -75,9 +77,9 @@ class PlainUsage(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
-        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away.
-        Words after ``--`` are inputs. `alone`, which `with_records` sets on the command's function, has these options
-        by their flags.
+        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away; or
+        is nearly one and no file, as ``sceen``, which is refused then. Words after ``--`` are inputs. `alone`, which
+        `with_records` sets on the command's function, has these options by their flags.
         """
         words = list(args)
         names, context = list[str](), ctx
@@ -87,8 +89,9 @@ class PlainUsage(TyperCommand):
         typed[:] = [" ".join(["visionnmf", *names]), *args]
         for flag, option in getattr(self.callback, "alone", {}).items():
             for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
-                follows = words[i + 1 : i + 2]
-                if not follows or follows[0] not in option.choices:
+                word = "".join(words[i + 1 : i + 2])
+                near = word.isalnum() and not lexists(word) and get_close_matches(word.lower(), option.choices)
+                if word not in option.choices and not near:
                     words[i] = f"{flag}={option.alone}"
         rest = super().parse_args(ctx, words)
         sources = {name: ctx.get_parameter_source(name) for name in ctx.params}

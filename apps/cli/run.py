@@ -122,7 +122,7 @@ class Run:
             self._our_fault = True
             self.left_out += 1
             sentence = f"{', '.join(report.inputs) or report.error}: not on the page: {error_line(error)}"
-            self.page.attention.setdefault("Left out", []).append((sentence, 0))
+            self.page.tell("Left out", sentence)
             say(sentence)
 
     def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -281,7 +281,7 @@ class Run:
         if self.page is not None:
             if interrupted:
                 say(f"{self.page.file} was not written")
-            elif self.done or self.failed or not self.page.file.exists():  # nothing new leaves an earlier run's page
+            elif self.done or not (self.failed or self.page.file.exists()):  # nothing new leaves an earlier run's page
                 self.page.write(seconds)
                 self.remark(f"wrote {self.page.file}")
         self.detail(f"{seconds:.1f} s")

@@ -147,10 +147,12 @@ class Identifier:
             outputs.append(str(path))
         notes = self._doubts(identities)
         people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
-        if named and people <= len(FEW_PEOPLE) and self.identification.threshold is None:
+        knows = f"the model knows only {counted(people, 'person', 'people')}"
+        if self.identification.threshold is None and named and people <= len(FEW_PEOPLE):
+            notes.append(f"{knows}: unknown faces are often named as well; train more people")
+        elif self.identification.threshold is None and not named and recognizer.threshold_ == 0:  # nothing set it
             notes.append(
-                f"the model knows only {counted(people, 'person', 'people')}: unknown faces are often named as well; "
-                "train more people"
+                f"{knows} and names nobody, because it has no threshold; train more people, or give threshold=X"
             )
         # A model of whole images takes a photograph with a small face for a picture of something else.
         whole = not self.model.detect and identities[0].reason == "unlike"

@@ -49,7 +49,8 @@ class SessionResult:
     score, threshold : float or None
         The anomaly score in deviations from the user's usual cost, and the threshold; None for an unknown user.
     verdict : {"own", "alarm", "learning", "unknown user"}
-        ``"learning"``: the user has too few sessions for alarms.
+        ``"learning"``: the user has too few sessions for alarms. ``"unknown user"``: the model does not have this user;
+        train it, or give ``source=LogSource(user=...)``.
     reasons : list of Reason
         The commands that raised the score, the largest share first.
     severity : {"low", "medium", "high"} or None
@@ -101,8 +102,7 @@ class SessionResult:
         when = "" if start is None or end is None else f", {start} to {end}"
         head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
-            cure = "train this user first, or give user=NAME if the log names no users"
-            return [f"{head} ({counted(self.n_commands, 'command')}; {cure})"]
+            return [f"{head} ({counted(self.n_commands, 'command')})"]
         severity = f", {self.severity}" if self.severity else ""
         lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"]
         if self.verdict != "alarm" or not self.reasons:

@@ -227,7 +227,7 @@ class ClusterPage(Page):
             self.cards.append((f"{report.accuracy:.1%}", "accuracy against the known people"))
         for number in numbers:
             members = np.flatnonzero(report.clusters == number)
-            tiles = [(report.shown["images"][i], Path(report.images[i]).name) for i in members]
+            tiles = [(report.shown["images"][i], _short(report.images[i])) for i in members]
             yield self.sheet(tiles, f"Cluster {number}: {counted(len(members), 'image')}")
 
 
@@ -247,20 +247,13 @@ class AnnotatePage(Page):
         for name, given in report.images[:MOST_POINTS]:
             most = max((1.0, *(one.score for one in given)))  # points of JEC are no probabilities
             rows = [
-                [
-                    one.word,
-                    cell(round(one.score, 3), bar=one.score / most),
-                    ", ".join(Path(each).name for each in one.because),
-                ]
+                [one.word, cell(round(one.score, 3), bar=one.score / most), ", ".join(map(_short, one.because))]
                 for one in given
             ]
             # a table of features may name pictures that are elsewhere
-            image = self.image(name, Path(name).name, 2 * SMALL) if Path(name).is_file() else None
-            yield {
-                "kind": "pair",
-                "image": image,
-                "table": self.table(["word", "score", "because of"], rows, Path(name).name),
-            }
+            image = self.image(name, _short(name), 2 * SMALL) if Path(name).is_file() else None
+            table = self.table(["word", "score", "because of"], rows, _short(name))
+            yield {"kind": "pair", "image": image, "table": table}
         self.limits["images"] += max(0, len(report.images) - MOST_POINTS)
         rows = [[word, cell(count, bar=count / words.most_common(1)[0][1])] for word, count in words.most_common()]
         yield self.table(["word", "images"], rows, "How often each word was given")
@@ -387,7 +380,7 @@ class ReproducePage(Page):
     def begin(self) -> None:
         """Warn of a quick run."""
         if "quick" in self.settings:
-            self.attention["Notes"] = [(QUICK, 0)]
+            self.tell("Notes", QUICK)
 
     def name(self, report: Report) -> str:
         """Return the name and the title of an item; a failure of the whole run has neither."""
@@ -402,11 +395,8 @@ class ReproducePage(Page):
         verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
         self.counts.update({"items": 1} | {f"{kind} claims": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
         found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
-        took = (
-            "not run"
-            if report.seconds is None
-            else f"{found or counted(len(report.rows), 'row')}; {report.seconds:.1f} s"
-        )
+        found = found or counted(len(report.rows), "row")
+        took = "not run" if report.seconds is None else f"{found}; {report.seconds:.1f} s"
         return [cell(self.name(report), href=link), report.available, report.error or took]
 
     def text(self, report: Report) -> list[str]:
@@ -427,6 +417,11 @@ class ReproducePage(Page):
             yield from (self.vector if file.endswith(".svg") else self.figure)(file, caption)
         for caption, (columns, *rows) in report.tables.items():
             yield self.table(columns, rows, caption)
+
+
+def _short(file: str) -> str:
+    """Return a file with its folder, because many folders have a 0.png."""
+    return str(Path(*Path(file).parts[-2:]))
 
 
 def _written(report: Report, ending: str) -> str:

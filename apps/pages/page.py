@@ -71,7 +71,8 @@ class Page:
     counts: Counter[str] = field(default_factory=Counter)  # numbers that come next, by what they count
     sections: list[Section] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)  # of the table of all inputs
-    attention: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # sentences, with numbers of sections
+    # the sentences of each kind, with the names and the numbers of sections, if any, of the inputs that they are about
+    attention: dict[str, dict[str, dict[tuple[str, int], None]]] = field(default_factory=dict)
     limits: Counter[str] = field(default_factory=Counter)  # how much was left out of the page, by what it is
     states: Counter[str] = field(default_factory=Counter)
     room: int = ROOM
@@ -141,16 +142,18 @@ class Page:
             else:
                 self.limits[f"sections of {self.inputs}"] += 1
         said = {"Failed": [report.error] * bool(report.error), "Left out": report.skipped, "Warnings": report.warnings}
-        notes = [self._named(report, note) for note in report.notes] if done else []
-        for kind, sentences in (said | {"Notes": notes}).items():
-            self.attention.setdefault(kind, []).extend((sentence, number) for sentence in sentences)
+        name = self.name(report) if done else "".join(report.inputs[:1])
+        for kind, sentences in (said | {"Notes": report.notes if done else []}).items():
+            for sentence in sentences:
+                adds = kind == "Notes" and len(report.inputs) == 1 and name not in sentence
+                whose = name if adds or sentence.startswith(f"{name}: ") else ""
+                self.tell(kind, sentence.removeprefix(f"{name}: "), whose, number)
         row = self.row(report, f"#s{number}" if number else "")
         self.rows += [row] if row else []
 
-    def _named(self, report: Report, sentence: str) -> str:
-        """Return a sentence with the name of its input, if there is one."""
-        name = self.name(report)
-        return sentence if len(report.inputs) != 1 or name in sentence else f"{name}: {sentence}"
+    def tell(self, kind: str, sentence: str, name: str = "", number: int = 0) -> None:
+        """Add a sentence that needs attention, about the input of a name, or in the section of a number."""
+        self.attention.setdefault(kind, {}).setdefault(sentence, {})[name, number] = None
 
     def _section(self, report: Report) -> Section:
         """Return the section of an input."""
@@ -159,7 +162,7 @@ class Page:
             for block in self.blocks(report):
                 blocks.append(block)
         except (VisionNMFError, OSError) as error:  # for example, an input was moved in the meantime
-            self.attention.setdefault("Left out", []).append((f"not shown: {one_line(error)}", len(self.sections) + 1))
+            self.tell("Left out", f"not shown: {one_line(error)}", number=len(self.sections) + 1)
         made = next(filter(None, map(record_of, report.outputs[:1])), {})
         details = {"made from": made.get("input", "")} | report.figures
         shown = [(name.replace("_", " "), text) for name, value in details.items() if (text := _brief(value))]
@@ -218,21 +221,21 @@ class Page:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
         style, script = ((HERE / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
-        options: dict[str, Any] = {
-            "autoescape": True,
-            "undefined": StrictUndefined,
-            "trim_blocks": True,
-            "lstrip_blocks": True,
-        }
-        environment = Environment(loader=FileSystemLoader(HERE), finalize=_shown, **options)
+        options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+        loader = FileSystemLoader(HERE)
+        environment = Environment(loader=loader, finalize=_shown, undefined=StrictUndefined, **options)
         overview = self.table(self.columns, self.rows, self.overview or f"All {self.inputs}")
         summary = list(self.summary())
-        attention = {kind: self._few(kind) for kind in ("Failed", "Left out", "Warnings", "Notes")}
+        kinds = [kind for kind in ("Failed", "Left out", "Warnings", "Notes") if kind in self.attention]
+        for kind in kinds:
+            self.limits[f"sentences under “{kind}”"] += max(0, len(self.attention[kind]) - MOST_SENTENCES)
         rest = [(str(self.states[state]), STATES[state]) for state in ("failed", "exists") if self.states[state]]
         content = environment.get_template("page.html").render(
             title=self.heading or self.typed[0],
             headline=[*self.headline(), *rest],
-            attention={kind: sentences for kind, sentences in attention.items() if sentences},
+            attention={kind: list(self.attention[kind].items())[:MOST_SENTENCES] for kind in kinds},
+            inputs=self.inputs,
+            most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
             sections=self.sections,
             about=self._about(seconds),
@@ -243,12 +246,6 @@ class Page:
         )
         with output_file(self.file, force=self.force) as temporary:
             temporary.write_text(content, "utf-8")
-
-    def _few(self, kind: str) -> list[tuple[str, int]]:
-        """Return the first sentences of a kind, each once."""
-        found = list(dict.fromkeys(self.attention.get(kind, [])))
-        self.limits[f"sentences under “{kind}”"] += max(0, len(found) - MOST_SENTENCES)
-        return found[:MOST_SENTENCES]
 
     def _about(self, seconds: float) -> dict[str, str]:
         """Return how the run was made."""

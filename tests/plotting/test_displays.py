@@ -41,7 +41,8 @@ def test_components_are_drawn_by_use_with_their_own_white(rng):
     for image, k in zip(display.images_, display.order_, strict=True):
         assert_array_equal(image.get_array(), model.components_[k].reshape(3, 4))
         assert image.get_clim() == (0, model.components_[k].max())
-    assert len(display.plot(most=2).images_) == 2
+    assert not display.figure_.get_suptitle()
+    assert len(display.plot(most=2).images_) == 2 and display.figure_.get_suptitle() == "2 of 3 components"
     with pytest.raises(ParameterError, match="image_shape"):
         plotting.ComponentsDisplay(model.components_, (5, 5)).plot()
 

@@ -89,7 +89,7 @@ class ComponentsDisplay:
         return cls(components, image_shape, usage).plot(**options)
 
     def plot(self, axes: Any = None, *, most: int = 24, n_columns: int = 6) -> Self:
-        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure.
+        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure, which counts the rest.
 
         Returns
         -------
@@ -122,6 +122,8 @@ class ComponentsDisplay:
                 colours = signed if components.min() < 0 else {"vmin": 0}
                 self.images_.append(show(ax, components[k].reshape(self.image_shape), title, **colours))
         self.figure_ = figure_of(self.axes_)
+        if axes is None and len(self.order_) < len(components):
+            self.figure_.suptitle(f"{len(self.order_)} of {len(components)} components")
         return self
 
 

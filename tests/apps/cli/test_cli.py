@@ -102,12 +102,22 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
         (["segment"], "IMAGE"),
         (["background", "x.mp4", "--scale", "2"], "--scale"),
         (["background", "x.mp4", "--every", "0"], "--every"),
+        (["background", "--events", "sceen", "x.mp4"], "--events must be one of scene, objects; got 'sceen'"),
+        (["background", "--events=sceen", "x.mp4"], "--events must be one of scene, objects; got 'sceen'"),
+        (["background", "x.mp4", "--events", "Object"], "--events must be one of scene, objects; got 'Object'"),
         (["paint", "x.png"], "paint"),
     ],
 )
 def test_bad_usage_is_exit_code_2(arguments, word):
     result = run(*arguments)
     assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_file_that_is_nearly_a_unit_of_events_is_a_video(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Scene").touch()
+    assert "Scene: the file is empty" in run("background", "--events", "Scene").stderr
+    assert "sceen: no such file" in run("background", "--events", "--", "sceen").stderr
 
 
 def test_usage_lines_name_what_a_user_types():

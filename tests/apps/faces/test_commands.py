@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -210,6 +211,18 @@ def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
     assert two.exit_code == 0 and "identify will name nobody" in two.stdout and "unknown people pass" not in two.stdout
     again = run("faces", "train", folder, "--model", tmp_path / "c.npz", "--json")
     assert json.loads(again.stdout)["false_rejection_rate"] is None
+
+
+def test_a_model_that_names_nobody_says_so(folder, tmp_path):
+    for path in sorted(folder.iterdir())[1:]:
+        shutil.rmtree(path)
+    assert run("faces", "train", folder, "--model", tmp_path / "m.npz").exit_code == 0
+    words = ("faces", "identify", tmp_path / "m.npz", folder)
+    found = run(*words, "--recursive", "--report", tmp_path / "page.html")
+    note = "the model knows only 1 person and names nobody, because it has no threshold"
+    assert found.stdout.count(note) == 6 and "or give --threshold X" in found.stdout
+    assert f"<summary>6 images: {note}" in (tmp_path / "page.html").read_text("utf-8")
+    assert note not in run(*words, "--recursive", "--threshold", "2").stdout
 
 
 def test_bad_places_for_results_are_refused_by_their_name(folder, model, tmp_path):

@@ -84,6 +84,36 @@ def test_a_log_without_alarms_was_used(model, tmp_path):
     assert run_command(*base, "--alarms-only").exit_code == run_command(*base).exit_code == 1
 
 
+def test_a_user_whom_the_model_does_not_know_is_a_failure(model, tmp_path):
+    """A name that is misspelt must not pass a nightly check."""
+    ann, misspelt = tmp_path / "ann", tmp_path / "anne"
+    for log in (ann, misspelt):
+        log.write_text("\n".join(usual_commands(1000)) + "\n")
+    page = tmp_path / "page.html"
+    base = ("masquerade", "score", model, misspelt, "--report", page)
+    quiet = run_command(*base, "--alarms-only", "--fail-on-alarm", "-q")
+    assert (quiet.exit_code, quiet.stdout, quiet.stderr.count("\n")) == (2, "", 1)
+    assert f"{misspelt}: the model does not know the user anne; " in quiet.stderr and "--user NAME" in quiet.stderr
+    assert not page.exists()
+    plain = run_command(*base)
+    assert plain.stdout.count("unknown user (100 commands)") == 10 and "NAME" not in plain.stdout
+    both = run_command(*base, ann)
+    assert both.exit_code == 1 and both.stderr == quiet.stderr and "20 sessions of 2 users: 10 own" in both.stdout
+    text = page.read_text("utf-8")
+    assert "<h2>Failed (1)" in text and "does not know the user anne" in text
+    corrected = run_command(*base[:4], "--user", "ann", "--report", tmp_path / "other.html", "--fail-on-alarm")
+    assert corrected.exit_code == 0 and not corrected.stderr
+
+
+def test_old_sessions_of_unknown_users_are_no_failure(model, tmp_path):
+    log = tmp_path / "log.csv"
+    rows = [f"{time},{user},{line}" for time, user in ((1.7e9, "bob"), (1.8e9, "ann")) for line in usual_commands(100)]
+    log.write_text("\n".join(["time,user,command", *rows]) + "\n")
+    base = ("masquerade", "score", model, log)
+    assert run_command(*base).exit_code == 1
+    assert run_command(*base, "--since", "2025-01-01").exit_code == 0
+
+
 @pytest.fixture
 def pipe(monkeypatch):
     """Return a function that writes lines to standard input, and without lines ends it."""

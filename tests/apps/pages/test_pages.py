@@ -62,12 +62,17 @@ def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["segment", "background"])
-def test_a_page_is_also_written_where_every_input_failed(command, tmp_path):
+def test_no_page_of_a_run_without_a_result_stands_in_the_way(command, photo, tmp_path):
     page = tmp_path / "page.html"
-    run = run_command(command, tmp_path / "none.png", "--out", tmp_path, "--report", page)
-    assert run.exit_code == 2 and f"wrote {page}" in run.stdout
-    text = page.read_text("utf-8")
-    assert "<h2>Failed" in text and "none.png: no such file" in text and "0.00%" not in text
+    words = ("--out", tmp_path / "out", "--report", page)
+    run = run_command(command, tmp_path / "none.png", tmp_path / "nor.png", *words)
+    assert run.exit_code == 2 and "wrote" not in run.stdout and not page.exists()
+    page.write_text("an earlier page")
+    assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
+    assert page.read_text() == "an earlier page"
+    page.unlink()
+    if command == "segment":
+        assert run_command(command, photo, *words).exit_code == 0 and page.exists()
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
@@ -110,7 +115,7 @@ def test_a_page_is_bounded_and_says_what_is_not_on_it(page, tmp_path, rng):
     assert room / 2 < media <= room
     assert text.count('class="input"') == Page.most_sections and text.count("<tr>") == Page.most_sections + 5 + 1
     assert "5 sections of inputs" in text and re.search(r"\d+ pictures and videos", text)
-    assert text.count("<li>part") == MOST_SENTENCES and f"{290 - MOST_SENTENCES} sentences" in text
+    assert text.count("</a>: part ") == MOST_SENTENCES and f"{290 - MOST_SENTENCES} sentences" in text
 
 
 def test_texts_steer_nothing(page):
@@ -165,6 +170,29 @@ def test_a_page_never_ends_the_command(tmp_path, monkeypatch):
 
 def test_notes_name_their_input(page):
     for name in ("a.png", "b.png"):
-        page.add(Report(inputs=[name], lines=[f"{name}: found"], notes=["is doubtful"]))
+        page.add(Report(inputs=[name], lines=[f"{name}: found"], notes=[f"is doubtful by {len(page.sections)}"]))
     text = text_of(page)
-    assert "a.png: is doubtful" in text and "b.png: is doubtful" in text
+    assert "a.png</a>: is doubtful by 0" in text and "b.png</a>: is doubtful by 1" in text
+
+
+def test_pictures_are_named_with_their_folders(tmp_path, rng):
+    page = open_page(tmp_path / "page.html", ["visionnmf faces cluster"], {}, force=False)
+    images = [str(tmp_path / folder / "0.png") for folder in ("ada", "bob")]
+    figures = {"clusters": [0, 0], "images": images, "accuracy": None}
+    page.add(Report(figures=figures, lines=["found"], inputs=["faces"], shown={"images": rng.random((2, 8, 8))}))
+    text = text_of(page)
+    assert "<span>ada/0.png</span>" in text and "<span>bob/0.png</span>" in text
+
+
+def test_equal_sentences_of_several_inputs_are_one(page):
+    for number in range(MOST_SENTENCES + 20):
+        name, state = f"{number:03}.png", "failed" if number < 3 else "done"
+        error = f"{name}: is empty" if number < 3 else ""
+        page.add(Report(inputs=[name], lines=["found"], notes=["is doubtful"], state=state, error=error))
+    page.add(Report(inputs=["x.png"], lines=["found"], notes=["is odd"]))
+    text = text_of(page)
+    assert 0 < text.index("<h2>Failed (1)") < text.index("<h2>Notes (2)")
+    assert "<summary>3 inputs: is empty</summary><ul><li>000.png</li><li>001.png</li><li>002.png</li></ul>" in text
+    assert f"<summary>{MOST_SENTENCES + 17} inputs: is doubtful</summary>" in text and text.count("is doubtful") == 1
+    assert '<li><a href="#s1">003.png</a></li>' in text and "<li>and 17 more</li>" in text
+    assert "<li>x.png: is odd</li>" in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any, NamedTuple, Self
 
@@ -10,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
@@ -21,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from visionnmf._checks import check_flag, shown
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
 from .estimator import MultiviewNMF
@@ -41,6 +45,25 @@ class _Scaling(NamedTuple):
 
     square_roots: bool  # of the values of the views, which reduce the weight of large ones
     equal_variance: bool  # of all features over the training samples
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Say in one sentence that support vector machines did not converge; other warnings pass."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", "Liblinear", ConvergenceWarning)
+        yield
+    late = [one for one in caught if "Liblinear" in str(one.message)]
+    for one in caught:
+        if one not in late:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if late:
+        warnings.warn(
+            f"LinearSVC had not converged after max_iter=1000 iterations in {counted(len(late), 'fit')} "
+            f"(C is one of {COSTS}): scores and classes are approximate",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 class ViewClassifier(ClassifierMixin, BaseEstimator):
@@ -95,6 +118,7 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
+    @_one_sentence()
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model to the views, and learn the classes.
 
@@ -172,7 +196,8 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
             codes, own, _ = self._codes_and_views(self._X, seen)
             basis, features = self._features(codes, own, pattern, self._scaling)
-            self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
+            with _one_sentence():
+                self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
 
     def _features(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> tuple[Array, Array]:
