@@ -187,25 +187,6 @@ def score_pixels(frame, background, scale, floor, shadow, score):  # type: ignor
 
 
 @kernel
-def grey_range(picture, pixels, rank, counts):  # type: ignore[no-untyped-def]
-    """Return the range of a `picture` (n_pixels, channels), summed over channels, less `rank` pixels at each end."""
-    for pixel in pixels:  # only these are measured; `counts` (255 * channels + 1,) is scratch, all zeros
-        total = np.int32(0)
-        for c in range(picture.shape[1]):
-            total += np.int32(picture[pixel, c])
-        counts[total] += 1
-    low, high = 0, len(counts) - 1
-    below, above = counts[low], counts[high]
-    while below <= rank:
-        low += 1
-        below += counts[low]
-    while above <= rank:
-        high -= 1
-        above += counts[high]
-    return high - low
-
-
-@kernel
 def mean_residual(frame, background, cap, residual):  # type: ignore[no-untyped-def]
     """Write the rounded mean over channels of ``frame - background`` (n_pixels,), held between ``-cap`` and `cap`."""
     n_channels = frame.shape[1]

@@ -21,11 +21,11 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
-from .frame_arrays import Separated, check_model_size
+from .frame_arrays import FrameArray, Separated, check_model_size
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
 from .pipeline import Job
-from .reports import little_notes, live_lines
+from .reports import ColourCounts, little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
@@ -153,7 +153,8 @@ def follow_source(
     }
     if run.frames:
         run.save()
-        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, events)]
+        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, events, run.background)]
+        notes += run.colours.notes()
         notes += [*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)]
     else:
         done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"
@@ -192,7 +193,13 @@ class _Run:
         self._saved_at = -math.inf  # seconds of the stream
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
+        self.colours = ColourCounts()
         self.first_time = 0.0  # of its first frame, in seconds of the stream
+
+    @property
+    def background(self) -> FrameArray:
+        """The background of the latest frame."""
+        return self._model.background_
 
     def follow(self, writer: ResultWriter, progress: Progress | None) -> None:
         """Mask and write frames until the source ends or fails, or the end is asked for; raise without any frame."""
@@ -204,6 +211,7 @@ class _Run:
                     if not self.frames:
                         self.first_time = part.time
                     self.frames += 1
+                    self.colours.add(part.frame)
                     self.foreground_pixels += cv2.countNonZero(part.mask)
                     self._tell(writer.write(part))
                     if callbacks.on_frame is not None:
@@ -284,7 +292,6 @@ def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundM
     elif job.model.reuse is not None:
         kept = BackgroundModel.load(job.model.reuse)
         check_model_size(job.model.reuse, kept.frame_shape_, shape)
-        known: dict[str, Any] = {"residual": kept.residual_, "dynamic": kept.dynamic_}
-        model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_), **known)
+        model.start_from(kept.background_, kept.noise_scale_, len(kept.learnt_frames_), dynamic=kept.dynamic_)
     model.source_ = source
     return model

@@ -124,7 +124,7 @@ class ObjectFinder:
             share = each.area / mask.size
             if not each.tracks:
                 if not part.is_doubtful:
-                    event = builder.open(frame, _in_whole_pixels(each.box))
+                    event = builder.open(frame, _in_picture(each.box, mask.shape))
                     builder.extend(event, frame, [event.box], share)
                     self._tracks.append(_Track(event, each.box, each.area, each.colour, self._clock, each.box[2:]))
                 continue
@@ -137,7 +137,9 @@ class ObjectFinder:
                     track.observe(each, self._clock, passed)
                 else:
                     track.stay_in(each.box, passed)
-                builder.extend(track.event, frame, [_in_whole_pixels(track.box)], share if alone else 0.0)
+                # a hidden object may be expected outside the picture
+                box = _in_picture(track.box, mask.shape)
+                builder.extend(track.event, frame, [box] if box[2] and box[3] else [], share if alone else 0.0)
         # an event goes on for `padding` seconds after the object was last seen, so it ends only then
         return self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
 
@@ -232,7 +234,8 @@ def _common(tracks: list[_Track], parts: list[_Part]) -> Numbers:
     return np.maximum(end - corner, 0).prod(axis=-1)
 
 
-def _in_whole_pixels(box: Numbers) -> Box:
-    """Return a box (x, y, width, height), rounded to whole pixels."""
-    x, y, width, height = np.rint(box).astype(int).tolist()
-    return x, y, width, height
+def _in_picture(box: Numbers, shape: tuple[int, ...]) -> Box:
+    """Return what of a box (x, y, width, height) lies in a picture of `shape`, in whole pixels; it may be empty."""
+    whole = np.rint(box).astype(int)
+    left, top, right, bottom = np.append(whole[:2], whole[:2] + whole[2:]).clip(0, [*shape[1::-1]] * 2).tolist()
+    return left, top, right - left, bottom - top

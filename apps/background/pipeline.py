@@ -22,7 +22,7 @@ from visionnmf.io.video.timeline import Timeline
 from .frame_arrays import FrameArray, Region, check_model_size
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
-from .reports import MaskCounts, batch_lines, little_notes
+from .reports import ColourCounts, MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
@@ -167,12 +167,13 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
-        counts = MaskCounts(true_masks(job.source, clip, job.video))
+        counts, colours = MaskCounts(true_masks(job.source, clip, job.video)), ColourCounts()
         with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
             for whole in parts:
                 baseline = median_mask(whole.frame, model.temporal_median_)
                 part = region.within(whole)
                 counts.add(part, region.inside(baseline))
+                colours.add(part.frame)
                 writer.write(part)
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)
@@ -189,7 +190,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         inputs=[str(job.source)],
         outputs=files.listed(written),
         skipped=uncut,
-        notes=[*region.notes, *_notes(job, figures, clip)],
+        notes=[*region.notes, *_notes(job, figures, clip, model.background_), *colours.notes()],
         shown={"first_time": timeline.first},
     )
 
@@ -257,7 +258,7 @@ def _figures(
     }
 
 
-def _notes(job: Job, figures: dict[str, Any], clip: Clip) -> list[str]:
+def _notes(job: Job, figures: dict[str, Any], clip: Clip, background: FrameArray) -> list[str]:
     """Return sentences about what makes the result doubtful, and about what is not in it."""
     frames, share = figures["frames"], figures["masks"].foreground_share
     notes = []
@@ -268,7 +269,7 @@ def _notes(job: Job, figures: dict[str, Any], clip: Clip) -> list[str]:
             f"the background was learnt from {counted(frames, 'frame')}; with fewer than {FEW_FRAMES} it often holds "
             "what moves, so take more of the video"
         )
-    notes += little_notes(figures, share, job.model.threshold, job.events)
+    notes += little_notes(figures, share, job.model.threshold, job.events, background)
     notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
     if clip.has_sound:
         notes.append(NO_SOUND)

@@ -6,16 +6,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import cv2
+import numpy as np
 
 from visionnmf._text import counted
 
-from .frame_arrays import FrameArray, Separated
+from .frame_arrays import FrameArray, Separated, channel_mean
 from .settings import EventSettings
 
-__all__ = ["MaskCounts", "MaskStatistics", "batch_lines", "event_sentence", "little_notes", "live_lines"]
+__all__ = [
+    *("FOG_THRESHOLD", "ColourCounts", "MaskCounts", "MaskStatistics", "batch_lines", "event_sentence"),
+    *("little_notes", "live_lines"),
+]
 
 SHOWN_EVENTS = 20
 SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
+# Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in made
+# fog (64 to 128, and 8 to 126), and on quarters of clear ones.
+FOG_BLACK, FOG_RANGE = 60, 110
+FOG_THRESHOLD = 1.5  # `python benchmarks/background.py fog`
+GREY = 1.0  # grey levels between the channels of a frame's pixels, on average: below, it has no colour
+COLOURED = 4.0  # the same of the median pixel, on average over the other frames; colour clips have 6.6 or more
 
 
 @dataclass(frozen=True)
@@ -71,9 +81,17 @@ def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def little_notes(figures: dict[str, Any], share: float, threshold: float | None, events: EventSettings) -> list[str]:
+def little_notes(
+    figures: dict[str, Any], share: float, threshold: float | None, events: EventSettings, background: FrameArray
+) -> list[str]:
     """Return sentences where the result is empty or rests on little; `share` is that of foreground."""
     notes = []
+    dark, bright = np.percentile(channel_mean(background), (2, 98))
+    if threshold is None and dark > FOG_BLACK and bright - dark < FOG_RANGE:
+        notes.append(
+            f"the background has little contrast and nothing dark, as in fog, where "
+            f"threshold={FOG_THRESHOLD:g} finds more"
+        )
     if max(figures["width"], figures["height"]) < SMALLEST:
         notes.append(
             f"frames of {figures['width']}x{figures['height']} pixels hold little; masks were compared with true ones "
@@ -109,6 +127,32 @@ def event_sentence(event: dict[str, Any]) -> str:
     """Return what is printed about an event, a row of the table of events: its number, its times, its largest area."""
     span = f"{time_code(event['start'])} to {time_code(event['end'])}"
     return f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
+
+
+class ColourCounts:
+    """Counts frames without colour, such as those of a camera at night, beside those that have some."""
+
+    def __init__(self) -> None:
+        self.frames = self._grey = 0
+        self._colour = 0.0  # sum over frames of the median pixel's, in grey levels
+
+    def add(self, frame: FrameArray) -> None:
+        """Take a frame (height, width, 3)."""
+        some = frame[::8, ::8]
+        colour = some.max(axis=2) - some.min(axis=2)
+        self.frames += 1
+        self._grey += bool(colour.mean() < GREY)
+        self._colour += float(np.median(colour))  # an object of colour makes no scene of colour
+
+    def notes(self) -> list[str]:
+        """Return a sentence where some frames have no colour, but the others have."""
+        others = self.frames - self._grey
+        if not self._grey or not others or self._colour < COLOURED * others:
+            return []
+        return [
+            f"{self._grey} of {self.frames} frames have no colour, unlike the others, as at night: much of them may be "
+            "taken for foreground, so separate them on their own, by start and end"
+        ]
 
 
 class MaskCounts:

@@ -84,12 +84,6 @@ class MaskTuning:
     width: int = 320  # pixels: in wider pictures `gap` grows with the width
     gap_evidence: float = 0.5  # of the threshold: pixels in gaps that score less stay background
     hole: float = 0.01  # of the picture: background that foreground encloses is filled up to this area
-    # In fog shadows, reflections and objects have less contrast, and so has the scene. Chosen on clips in made fog.
-    full_range: float = (
-        110.0  # grey levels, 2nd to 98th percentile of the background: below, the threshold falls with it
-    )
-    full_residual: float = 7.0  # grey levels: a scene with so large a median residual keeps the whole threshold
-    least_contrast: float = 0.4  # of the threshold that is left at least
     median_threshold: float = 25  # grey levels: the usual threshold of the temporal-median baseline
 
 

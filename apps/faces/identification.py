@@ -34,7 +34,7 @@ from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
 UNLIKE_IN_WORDS = "unlike the training images, probably not a face"
-NOT_AS_NOISY = "not as noisy as the training images: "
+NOT_AS_NOISY = "more or less noisy than the training images: "
 RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
 PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
@@ -168,7 +168,7 @@ class Identifier:
         return Report(figures=figures, lines=lines, inputs=[name], outputs=outputs, notes=notes, shown=shown)
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
-        """Return a sentence if faces are not as noisy as the training images: error rates, and names, may not hold."""
+        """Return a sentence if faces are more or less noisy than training images: rates and names may not hold."""
         if self.identification.threshold is not None:  # no error rates are known for a threshold of the caller
             return []
         # An image that is probably not a face is left alone. If error rates are not known in any case, names alone are

@@ -47,7 +47,7 @@ from visionnmf.io.video.timeline import TimedFrame
 
 from .camera_shake import shifted
 from .learning import LearntBackground, find_codes, learn_background, with_median
-from .mask import MaskDecision, contrast_share
+from .mask import MaskDecision
 
 __all__ = ["BackgroundModel"]
 
@@ -69,8 +69,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Learn from at most this many frames, evenly spaced over the clip, and from at least half as many if the clip has
         them. Large frames take fewer, so that they stay below 340 MiB.
     threshold : float, default=3.0
-        Foreground deviates by this many times the noise, or by less in frames whose background has little contrast, as
-        in fog. A lower value finds more, also more that is not there.
+        Foreground deviates by this many times the noise. A lower value finds more, also more that is not there.
     random_state : int, RandomState, Generator or None, default=0
         Chooses the pixels that determine the codes. The same int gives the same result, for any number of threads.
 
@@ -91,8 +90,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     noise_scale_ : ndarray of float32 [shape=(height, width)]
         The noise of each pixel in grey levels, between 3 and 7. It is below 6 only for a camera with little noise, and
         counts as 6 where the background is bright.
-    residual_ : float
-        Median size of what the model leaves of the learnt frames, in grey levels.
     dynamic_ : DynamicBackground or None
         Where the background moves, as leaves and water do, in frames that are enlarged if they are small.
     n_frames_seen_ : int
@@ -173,9 +170,8 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
             background = _median_background(learnt.H, learnt.Wt)
         # At least half of the pixels have the noise floor of the camera, which therefore is the minimum. `dynamic` has
         # the places where the background itself moves, such as water, and the noise there; None if there are none.
-        self.residual_, self.dynamic_ = learnt.residual, learnt.dynamic
-        floor = float(learnt.noise_scale.min())
-        self._decision = MaskDecision(learnt.noise_scale, floor, learnt.dynamic)
+        self.dynamic_ = learnt.dynamic
+        self._decision = MaskDecision(learnt.noise_scale, float(learnt.noise_scale.min()), learnt.dynamic)
         # What `find_codes` needs for a new frame: how near a pixel must be to agree, the components at the pixels that
         # determine the codes, and the learnt codes with their median as starting points.
         self._near = learnt.near()
@@ -246,8 +242,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background)
         shown = background.reshape(large.shape)
-        threshold = self.threshold * contrast_share(background, self._learnt.chosen, self.residual_)
-        mask = self._decision.mask(large, shown, threshold)
+        mask = self._decision.mask(large, shown, float(self.threshold))
         shown, mask = reduced(shown, self._times), reduced_mask(mask, self._times)
         if registration is not None:
             back = -shift[0], -shift[1]

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import check_number, check_saved, check_type
+from visionnmf._checks import check_saved, check_type
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import (
     Floats,
@@ -51,7 +51,6 @@ class LearntBackground:
     noise_scale: Floats  # (height, width): noise of each pixel in masks, in grey levels; half of them at the floor
     median: FrameArray  # (height * width of a frame as it came, channels): temporal median of the frames
     chosen: NDArray[np.intp]  # the pixels that determine codes
-    residual: float  # median size of what the model leaves at these pixels, in grey levels
     dynamic: DynamicBackground | None = None  # where the background moves
     registration: Registration | None = None  # what frames are registered to where the camera shakes
 
@@ -63,7 +62,6 @@ class LearntBackground:
         n_components = check_saved(self.H, "_learnt.H", (None, n_pixels, channels), "float32", low=0)[0]
         check_saved(self.Wt, "_learnt.Wt", (n_components, n_frames), "float32", low=0)
         check_saved(self.median, "_learnt.median", (math.prod(frame_shape[:2]), channels), "uint8")
-        check_number(self.residual, "_learnt.residual")
         check_saved(self.chosen, "_learnt.chosen", (None,), "int64", low=0, high=n_pixels - 1)
         if self.dynamic is not None:
             check_type(self.dynamic, "_learnt.dynamic", DynamicBackground).check("_learnt.dynamic", shape)
@@ -128,10 +126,9 @@ def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.G
     H = correct_scene(frames, weights, H, Wt, shape)
     del changes, weights
     dynamic = find_dynamic_background(frames, H, Wt, noise, scale)
-    residual = float(np.median(np.abs(pixels.residual(H[:, chosen], Wt))))
     # For masks the floor of the noise is that of this camera, which is lower than the usual one if it has little noise.
     scale = np.clip(noise, camera_floor(noise), bounds.ceiling)
-    return LearntBackground(H, Wt, scale, baseline, chosen, residual, dynamic, registration)
+    return LearntBackground(H, Wt, scale, baseline, chosen, dynamic, registration)
 
 
 def _set_changes(changes: FrameArray, frames: FrameArray) -> None:

@@ -9,23 +9,14 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray
-from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, grey_range, mean_residual, score_pixels
+from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, mean_residual, score_pixels
 
 from .dynamic_background import DynamicBackground, smoothed
 
-__all__ = [
-    "MaskDecision",
-    "camera_floor",
-    "contrast_share",
-    "foreground_mask",
-    "median",
-    "median_mask",
-    "without_holes",
-]
+__all__ = ["MaskDecision", "camera_floor", "foreground_mask", "median", "median_mask", "without_holes"]
 
 WHITE = 255
 ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey levels
@@ -49,19 +40,6 @@ def median(values: Floats) -> float:
     return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
 
 
-def contrast_share(background: FrameArray, pixels: NDArray[np.intp], residual: float) -> float:
-    """Return the share of the threshold that counts: less than 1 where the background has little contrast, as in fog.
-
-    `background` (n_pixels, channels) is that of a frame, measured at some of its pixels. A large median `residual` of
-    the clip, in grey levels, keeps the whole threshold: what causes it will be there again.
-    """
-    steps = tuning.TUNING.mask
-    channels = background.shape[1]
-    levels = grey_range(background, pixels, len(pixels) // 50, np.zeros(255 * channels + 1, np.int32)) / channels
-    contrast = levels / steps.full_range if steps.full_range else 1.0
-    return min(1.0, max(contrast, residual / steps.full_residual, steps.least_contrast))
-
-
 @dataclass(frozen=True)
 class MaskDecision:
     """What decides on the foreground of a frame."""
@@ -83,9 +61,8 @@ class MaskDecision:
         """Return the mask (height, width) of a frame: 255 foreground, 0 background.
 
         Foreground deviates from the background, in the frame's illumination, by `threshold` times the noise in grey
-        levels. The noise of a pixel is `_noise`, but at least a share of its
-        brightness, `share_of_light`; that floor is held between `floor`, the camera's own, which counts in the dark,
-        and the usual one, `noise.floor`.
+        levels. The noise of a pixel is `_noise`, but at least a share of its brightness, `share_of_light`; that floor
+        is held between `floor`, the camera's own, which counts in the dark, and the usual one, `noise.floor`.
         """
         n_pixels = self.noise.size
         score = np.empty(self.noise.shape, np.float32)

@@ -13,7 +13,7 @@ __all__ = ["FILE", "load_estimator", "save"]
 
 FILE = ModelFile(
     "background",
-    version=8,
+    version=7,
     title="a background model",
     origin="make one with BackgroundModel.save",
     smaller="work on smaller frames",

@@ -47,7 +47,7 @@ from visionnmf.apps.background.frame_arrays import (
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.learning import learn_background
-from visionnmf.apps.background.model.mask import MaskDecision, camera_floor, contrast_share, median
+from visionnmf.apps.background.model.mask import MaskDecision, camera_floor, median
 from visionnmf.apps.saving import SaveableEstimator
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
@@ -105,8 +105,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
 
     saved_attributes = (
         *("frame_shape_", "_scene", "_alternative", "_support", "_alternative_support", "_noise", "_chosen", "_before"),
-        *("_registration", "_residual", "_dynamic", "_unexplained", "bits_", "source_"),
-        *("n_frames_seen_", "time_", "gain_"),
+        *("_registration", "_dynamic", "_unexplained", "bits_", "source_", "n_frames_seen_", "time_", "gain_"),
     )
 
     def __init__(
@@ -182,7 +181,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         noise: NDArray[Any],
         weight: float | Floats,
         *,
-        residual: float = 255.0,
         dynamic: DynamicBackground | None = None,
     ) -> OnlineBackgroundModel:
         """Start from a known scene instead of learning the first seconds.
@@ -193,8 +191,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             The scene and the standard deviation of each pixel's noise, both in grey levels.
         weight : float or ndarray [shape=(height, width)]
             How many frames the scene stands for.
-        residual, dynamic : float, DynamicBackground or None
-            The attributes `residual_` and `dynamic_` of a :class:`.BackgroundModel`.
+        dynamic : DynamicBackground or None
+            The attribute `dynamic_` of a :class:`.BackgroundModel`.
 
         Returns
         -------
@@ -205,7 +203,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         times = enlargement(scene.shape)
         support = np.broadcast_to(np.asarray(weight, np.float32), scene.shape[:2])
         self._start(*(enlarged(each, times) for each in (scene, np.asarray(noise), support)))
-        self._residual, self._dynamic = residual, dynamic
+        self._dynamic = dynamic
         return self
 
     def _start(self, scene: NDArray[Any], noise: NDArray[Any], weight: float | Floats) -> OnlineBackgroundModel:
@@ -223,7 +221,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._before: FrameArray | None = None  # the previous frame, registered where the camera shakes
         self._registration: Registration | None = None  # where the camera shakes, what frames are registered to
         self._dynamic = None  # where the background moves
-        self._residual = 255.0  # median residual of the warm-up, in grey levels
         self.gain_, self._unexplained = 1.0, 0.0  # the second: for how many seconds no gain has explained most pixels
         self.source_ = getattr(self, "source_", None)
         if not hasattr(self, "n_frames_seen_"):
@@ -253,7 +250,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             check_saved(getattr(self, name), name, (*shape, *(channels or (1,))), "float32", low=0)
         check_saved(self._chosen, "_chosen", (None,), "int64", low=0, high=self._noise.size - 1)
         check_count(self.n_frames_seen_, "n_frames_seen_", 0)
-        check_number(self._residual, "_residual")
         check_number(self._unexplained, "_unexplained")
         check_number(self.gain_, "gain_", without_low=True)
         if check_type(self.time_, "time_", float) != -math.inf:
@@ -329,7 +325,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             support += np.float32(tuning.TUNING.online.start_weight) * explained
         shape = learnt.noise_scale.shape
         self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
-        self._registration, self._residual, self._dynamic = learnt.registration, learnt.residual, learnt.dynamic
+        self._registration, self._dynamic = learnt.registration, learnt.dynamic
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
         for index, (frame, seconds) in enumerate(held, first):
@@ -358,18 +354,15 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
         noise_there = self._noise.reshape(-1)[self._chosen]
-        self.gain_, explained = self._find_gain(
-            frame, noise_there
-        )  # the illumination, and the share of pixels that it explains
+        # the illumination, and the share of pixels that it explains
+        self.gain_, explained = self._find_gain(frame, noise_there)
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         shown_scene = shown_scene.reshape(frame.shape)
         self.background_ = reduced(shown_scene, times)
         # the least standard deviation that a pixel counts with, which is lower for a camera of little noise
         floor = camera_floor(noise_there)
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor, self._dynamic)
-        shown_pixels = shown_scene.reshape(self._noise.size, -1)
-        threshold = self.threshold * contrast_share(shown_pixels, self._chosen, self._residual)
-        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, threshold), times)
+        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, float(self.threshold)), times)
         self._notice_new_scene(moved, explained, seconds)  # such as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)

@@ -89,7 +89,6 @@ def test_leaves_before_the_lens(leaves, monkeypatch):
     assert f_measure(masks_of(model, frames), truth) > 0.92
     assert np.abs(model.background_ - scene).mean() < 4
     tuned(monkeypatch, "noise", ceiling=50 / 3)
-    tuned(monkeypatch, "mask", full_range=0)  # or less contrast would make up for more noise
     assert f_measure(masks_of(BackgroundModel().fit(frames), frames), truth) < 0.75
 
 

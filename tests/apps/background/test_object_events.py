@@ -113,6 +113,21 @@ def test_a_static_object_stays_where_it_is_when_another_passes():
     assert small.box[2] <= 24 and small.frames == large.frames == 60
 
 
+@pytest.mark.parametrize(
+    ("red", "blue"),
+    [
+        (passing(0, 24, -1, 44, (26, 38)), passing(0, 128, -6, 36, (48, 35))),
+        (passing(0, 75, 5, 41, (25, 17)), passing(0, 142, 1, 22, (48, 22))),
+    ],
+)
+def test_boxes_of_objects_that_leave_together_end_at_the_border(red, blue):
+    """Where two touch, the place of each is only expected, and each as large as it was."""
+    events = events_of(80, (RED, red), (BLUE, blue))
+    assert len(events) >= 2
+    for x, y, width, height in (event.box for event in events):
+        assert 0 <= x < x + width <= WIDTH and 0 <= y < y + height <= HEIGHT
+
+
 def test_what_is_short_or_noise_is_no_event():
     rng = np.random.default_rng(0)
     noise = (RED, lambda _: [(int(x), int(y), 3, 3) for x, y in rng.integers(0, (195, 75), (15, 2))])

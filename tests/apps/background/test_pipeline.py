@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from background_settings import separate
+from background_settings import follow, separate
 from clips import encode
 from helpers import run_command as run, write_video
 
@@ -138,6 +138,39 @@ def test_a_result_that_rests_on_little_is_noted(options, notes, clip, tmp_path):
     found = separate(clip, out=tmp_path, **options).notes
     assert all(any(note in one for one in found) for note in notes), found
     assert notes or len(found) == 1, found  # the clip has 30 frames
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_frames_without_colour_among_others_are_noted(live, tmp_path):
+    street = make_surveillance(40, HEIGHT, WIDTH, random_state=0).frames.copy()
+
+    def told(name, frames):
+        path = write_video(tmp_path / name, frames, codec="ffv1")
+        notes = (follow if live else separate)(path, out=tmp_path, force=True).notes
+        return [note.partition(", ")[0] for note in notes if "colour" in note]
+
+    assert told("day.mkv", street) == []
+    street[20:30] = street[20:30].mean(axis=3, keepdims=True)
+    assert told("dusk.mkv", street) == ["10 of 40 frames have no colour"]
+    street[:] = street.mean(axis=3, keepdims=True)
+    assert told("night.mkv", street) == []
+    street[5:9, :12] = (200, 60, 60)  # something coloured goes by
+    assert told("van.mkv", street) == []
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_fog_is_noted(live, tmp_path):
+    street = make_surveillance(40, HEIGHT, WIDTH, random_state=0).frames
+    run = follow if live else separate
+    for name, frames, options, noted in (
+        ("clear", street, {}, False),
+        ("dim", street * 0.4, {}, False),
+        ("fog", street * 0.3 + 91, {}, True),
+        ("asked", street * 0.3 + 91, {"threshold": 1.5}, False),
+    ):
+        path = write_video(tmp_path / f"{name}.mkv", frames.astype(np.uint8), codec="ffv1")
+        notes = run(path, out=tmp_path, force=True, **options).notes
+        assert any("as in fog, where threshold=1.5 finds more" in note for note in notes) == noted, notes
 
 
 @pytest.mark.parametrize(("height", "width"), [(33, 47), (1, 1), (2, 3)])

@@ -368,7 +368,7 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
     told = (replace(first, calibrated=True), replace(second, calibrated=False))
     monkeypatch.setattr(FaceRecognizer, "identify", lambda *_, **__: list(told))
     (note,) = identifier.identify(tmp_path / "both.png").notes
-    assert note.startswith("1 of the 2 faces not as noisy as the training images: the error rates")
+    assert note.startswith("1 of the 2 faces more or less noisy than the training images: the error rates")
     model[1].false_acceptance_rate_ = math.nan
     assert identifier.identify(tmp_path / "both.png").notes == [
         note.partition(": ")[0] + ": " + identification.NAME_DOUBTFUL

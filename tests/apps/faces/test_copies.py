@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from helpers import made_faces, rows
+from helpers import data_file, made_faces, rows
 from PIL import Image
 
 from visionnmf.apps.faces import FaceRecognizer
@@ -38,6 +38,7 @@ WAYS = {
     "larger": lambda image: resized(image, 2),
     "brighter": lambda image: np.clip(image * 1.1, 0, 255).astype(np.uint8),
     "darker": lambda image: (image * 0.8).astype(np.uint8),
+    "white": lambda image: np.clip(image * (255 / np.quantile(image, 0.97)), 0, 255).astype(np.uint8),
     "lifted": lambda image: np.clip(image + 12.0, 0, 255).astype(np.uint8),
     "all": lambda image: encoded(np.clip(resized(image, 0.75) * 1.08, 0, 255).astype(np.uint8), 80),
 }
@@ -51,6 +52,23 @@ def test_copies_are_found_and_other_photographs_of_a_person_are_kept(rng, way):
     seen = np.zeros(both.shape, bool)
     assert np.array_equal(different_images(both, seen, people, SHAPE), np.arange(16))
     assert np.array_equal(different_images(both, seen, np.arange(32), SHAPE), np.arange(32))  # of other people
+
+
+@pytest.mark.parametrize("name", ["orl_112x92", "orl_32x32", "yale_32x32", "lfw20_120x120"])
+def test_photographs_of_people_are_no_copies_but_what_is_made_of_them_is(name):
+    with np.load(data_file(f"{name}.npz")) as data:
+        images, people = data["images"], data["labels"] - 1
+    shape = images.shape[1:]
+    assert len(different_images(rows(images), np.zeros(rows(images).shape, bool), people, shape)) == len(images)
+    size = shape[1] // 2, shape[0] // 2
+    for change in (
+        lambda image: encoded(image, 60),
+        lambda image: np.clip(image * 1.1, 0, 255).astype(np.uint8),
+        lambda image: np.asarray(Image.fromarray(image).resize(size).resize(shape[::-1])),
+    ):
+        both = rows(np.concatenate([images[::5], [change(image) for image in images[::5]]]))
+        numbers = np.tile(np.arange(len(both) // 2), 2)
+        assert len(different_images(both, np.zeros(both.shape, bool), numbers, shape)) == len(both) // 2
 
 
 def test_masked_pixels_make_no_copies_and_hide_none(rng):
