@@ -40,7 +40,7 @@ NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online", "scale"],
-    "background": ["events", "live", "masks", "table", "robust", "small"],
+    "background": ["events", "live", "masks", "table", "fog", "robust", "small"],
     "cluster": ["speed", "killed"],
     "face_peers": ["peers"],
     "faces": [
