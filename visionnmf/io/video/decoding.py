@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.images import PICTURE_FORMATS
+from visionnmf.io.images import BIG_TIFF, PICTURE_FORMATS, UNREAD_TIFF
 from visionnmf.io.inputs import regular_file
 
 from .pixels import FrameConverter
@@ -71,6 +71,9 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
         except CODEC_ERRORS as error:
             if is_picture(path):
                 raise still_picture(path) from error
+            file.seek(0)
+            if file.read(len(BIG_TIFF)) == BIG_TIFF:
+                raise UnsupportedError(f"{path}: {UNREAD_TIFF}") from error
             reason = reason_of(error)
             raise UnreadableError(f"{path}: not a video that can be read, or cut off or damaged ({reason})") from error
         with container:
@@ -199,7 +202,7 @@ def has_data(packet: Packet) -> bool:
     return packet.size > 0
 
 
-def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], int]:
+def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], float]:
     """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`.
 
     The second result is by how many ticks the two stamps of a packet may differ.
@@ -218,7 +221,8 @@ def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_P
                 return
 
         shifts, longest = shifts_of(stamps(), second, zero)
-        return shifts, MOST_REORDERED * longest
+        # Only there both are written; other containers derive one of them, and a pause puts them far apart.
+        return shifts, MOST_REORDERED * longest if container.format.name == "mpegts" else math.inf
 
 
 def shift(packet: Packet, ticks: int) -> None:
