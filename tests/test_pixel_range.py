@@ -13,6 +13,7 @@ from visionnmf.apps.segmentation import segment
 from visionnmf.datasets import load_faces, make_mosaic, make_surveillance
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import FeatureExtraction, make_extractor
+from visionnmf.features.extractor import differing
 from visionnmf.io import PictureSequence, VideoReader, write_image
 from visionnmf.io.video.pixels import FrameConverter
 
@@ -65,7 +66,10 @@ def test_files_say_what_was_taken(tmp_path):
     for number, bits in enumerate((12, 12, 16)):
         write_image(tmp_path / f"{number}.png", in_bits(PICTURE, bits))
     found = FeatureExtraction(["rgb"]).extract([tmp_path / f"{number}.png" for number in range(3)], fit=True)
-    assert found.notes == ["16-bit values are taken as 12 bits: white is 4095, in 2 of 3 images"]
+    assert found.notes == [
+        "16-bit values are taken as 12 bits: white is 4095, in 2 of 3 images",
+        *differing({"1", "2"}),
+    ]
     assert np.allclose(found.X, found.X[0])
 
 

@@ -1,6 +1,7 @@
 """What all extractors keep, whatever they find."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +233,20 @@ def test_the_number_of_processes_changes_nothing(images):
 def test_wrong_arguments(call, sentence):
     with pytest.raises(ParameterError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    ("whites", "is_said"), [((4095, 800), True), ((65535, 4000), True), ((4095, 3000), False), ((255, 4095), False)]
+)
+def test_whites_of_16_bit_images_that_differ_are_said(whites, is_said):
+    """A dark image of a camera of 12 bits is taken for one of 10; alone it is not known to be dark."""
+    pixels = np.random.default_rng(2).random((20, 30, 3))
+    images = [(pixels * white).astype(np.uint8 if white == 255 else np.uint16) for white in whites]
+    extraction = FeatureExtraction(["rgb"])
+    notes = extraction.extract(images, fit=True).notes
+    assert any("white differs" in note for note in notes) == is_said
+    for transform in (extraction.transform, extraction.extractors_["rgb"].transform):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            transform(images)
+        assert any("white differs" in str(each.message) for each in caught) == is_said

@@ -13,8 +13,9 @@ import tifffile
 from helpers import data_file
 from PIL import Image
 
+from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import read_image, read_reduced, sample_names
+from visionnmf.io import VideoReader, read_image, read_reduced, sample_names
 from visionnmf.io.images import decode_image, read_with_notes
 
 HEIGHT, WIDTH = 24, 35
@@ -508,3 +509,30 @@ def test_the_transparent_grey_of_a_png_of_any_depth_becomes_white(bits):
         image = decode_image(data, "made.png")
     white = np.iinfo(image.dtype).max
     assert image[0, :4, 0].tolist() == [0, white, white, 0]
+
+
+@pytest.mark.parametrize("light", [0.2, 0.05, 0.01])
+@pytest.mark.parametrize("kind", ["rgb", "rgba", "minisblack", "miniswhite"])
+def test_dark_floats_stay_dark(tmp_path, light, kind):
+    """White is 1 in floats, so that a picture of few bits is a dark one."""
+    shape = (HEIGHT, WIDTH) if kind.startswith("minis") else (HEIGHT, WIDTH, len(kind))
+    values = np.random.default_rng(3).random(shape, np.float32) * np.float32(light)
+    if kind == "rgba":
+        values[..., 3] = 1
+    stored = 1 - values if kind == "miniswhite" else values
+    photometric = "rgb" if kind == "rgba" else kind
+    tifffile.imwrite(tmp_path / "x.tif", stored, photometric=photometric, extrasamples=[2] if kind == "rgba" else None)
+    shown = in_full_range(read_image(tmp_path / "x.tif"))[0]
+    brightest = float(shown.max()) / np.iinfo(shown.dtype).max
+    assert brightest == pytest.approx(light, abs=1 / 255)
+
+
+def test_a_big_endian_bigtiff_is_refused_by_name(tmp_path):
+    path = tmp_path / "x.tif"
+    for pictures in (GREY8, np.stack([GREY8, GREY8])):
+        tifffile.imwrite(path, pictures, byteorder=">", bigtiff=True)
+        for read in (read_image, VideoReader):
+            with pytest.raises(UnsupportedError, match=r"x\.tif: a big-endian BigTIFF file; save it in little-endian"):
+                read(path)
+    tifffile.imwrite(path, GREY16, byteorder=">", bigtiff=True)
+    assert np.array_equal(read_image(path), _grey(GREY16))

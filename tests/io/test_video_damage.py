@@ -20,11 +20,12 @@ from visionnmf.io.video import reader as video
 from visionnmf.io.video.decoding import Decoder, container_of, most_samples
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
+UNPLACED = DECLARED + "; which are missing is not known: unless the last ones, later times are too early"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
 CUTS = {  # what the cut leaves readable, and the sentence; None where the file cannot be opened
-    "raw.avi": [(0.1, DECLARED), (0.5, DECLARED), (0.9, DECLARED)],
-    "motion.avi": [(0.5, DECLARED), (0.9, DECLARED)],
-    "mpeg4.avi": [(0.1, None), (0.9, DECLARED)],
+    "raw.avi": [(0.1, UNPLACED), (0.5, UNPLACED), (0.9, UNPLACED)],
+    "motion.avi": [(0.5, UNPLACED), (0.9, UNPLACED)],
+    "mpeg4.avi": [(0.1, None), (0.9, UNPLACED)],
     "x264.mp4": [(0.1, None), (0.9, DECLARED)],
     "end.mp4": [(0.1, None), (0.5, None)],
     "ffv1.mkv": [(0.1, SECONDS), (0.5, SECONDS), (0.9, SECONDS)],
@@ -328,3 +329,14 @@ def test_errors_while_demuxing_keep_the_frames_before_them(files, error, damaged
         decoder = Decoder(_BrokenContainer(container, error), container.streams.video[0])
         assert sum(1 for _ in decoder.frames()) == N
         assert decoder.bad_packets == damaged
+
+
+def test_frames_cut_out_of_an_avi_file_are_not_placed(files, tmp_path):
+    """AVI has no time stamps: what comes after lost bytes comes early, which a reader cannot see."""
+    data = files["motion.avi"].read_bytes()
+    for part in (0.3, 0.5, 0.7):
+        path = tmp_path / "hole.avi"
+        path.write_bytes(data[: int(part * len(data))] + data[int((part + 0.2) * len(data)) :])
+        reader = VideoReader(path)
+        assert sum(1 for _ in reader) < N
+        assert reader.notes[0].endswith("unless the last ones, later times are too early")

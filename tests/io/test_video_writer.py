@@ -230,7 +230,7 @@ def test_frames_keep_times_of_their_own(tmp_path, name, codec, width):
         for frame, time in zip(CLIP, TIMES, strict=False):
             writer.write(frame[:, :width], time)
     reader = VideoReader(path)
-    assert [reader.time for _ in reader] == pytest.approx(KEPT, abs=0.0011 if codec == "ffv1" else 2 / 90_000)
+    assert [reader.time for _ in reader] == pytest.approx(KEPT, abs=0.0011 if codec == "ffv1" else 2 / 24_000)
     assert reader.problem is None
 
 
@@ -272,3 +272,13 @@ def test_of_large_pictures_the_encoder_holds_fewer(tmp_path, monkeypatch):
     assert begun("small.mp4") <= 1
     monkeypatch.setattr("visionnmf.io.video.writer._LARGE", WIDTH * HEIGHT - 1)
     assert begun("large.mp4") >= 9
+
+
+@pytest.mark.parametrize("pause", [3600, 30_000, 86_000])
+def test_a_pause_of_up_to_a_day_is_written(tmp_path, pause):
+    """FFmpeg refuses an MP4 frame of 2**31 units, which are 6.6 hours in MPEG's clock."""
+    with VideoWriter(tmp_path / "x.mp4", width=WIDTH, **OPTIONS, timed=True) as writer:
+        for i in range(6):
+            writer.write(CLIP[i], 0.04 * i + (pause if i >= 3 else 0))
+    reader = VideoReader(tmp_path / "x.mp4")
+    assert [reader.time for _ in reader][3] == pytest.approx(pause + 0.12, abs=0.01)

@@ -27,7 +27,7 @@ from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
 from visionnmf.io import takes_files
 from visionnmf.io.decoding import decode_apart, decodes_apart
 
-from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images, warn_of
+from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images, differing, warn_of
 from .extractor_kinds import make_extractors
 
 Array = NDArray[Any]
@@ -40,6 +40,7 @@ class Row(NamedTuple):
     note: str = ""
     of_file: tuple[str, ...] = ()
     error: MediaError | None = None
+    white: str = ""  # as of a `PreparedImage`
 
 
 BATCH = 16  # images that another process gets at a time
@@ -165,7 +166,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             if row.error is not None:
                 raise row.error
             rows.append(row)
-        warn_of(row.note for row in rows)
+        warn_of([*(row.note for row in rows), *differing({row.white for row in rows})])
         for note in dict.fromkeys(note for row in rows for note in row.of_file):
             warnings.warn(f"images: {note}", UserWarning, stacklevel=3)
         return np.stack([row.features for row in rows])
@@ -206,6 +207,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             self._fit(good or images, progress)
         rows, readable, skipped = [], [], []
         notes: Counter[str] = Counter()  # how many images have each
+        whites = set[str]()
         for i, row in enumerate(self._rows(images, pool)):
             if row.error is not None:
                 skipped.append(row.error)
@@ -213,6 +215,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
                 rows.append(row.features)
                 readable.append(i)
                 notes.update(filter(None, (row.note, *row.of_file)))
+                whites.add(row.white)
             if progress is not None:
                 progress("extracting", i + 1, len(images))
         if not rows:
@@ -221,7 +224,8 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             np.stack(rows),
             np.array(readable, np.intp),
             [str(error) for error in skipped],
-            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items()],
+            [f"{note}, in {count} of {counted(len(images), 'image')}" for note, count in notes.items()]
+            + differing(whites),
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -298,7 +302,7 @@ def _describe(extractors: list[Extractor], max_pixels: int | None, apart: bool, 
             features = np.concatenate([extractor.describe(prepared) for extractor in extractors])
             name = str(image) if isinstance(image, str | Path) else ""
             of_file = (str(warning.message).removeprefix(f"{name}: ") for warning in caught)
-            rows.append(Row(features, prepared.note, tuple(of_file)))
+            rows.append(Row(features, prepared.note, tuple(of_file), white=prepared.white))
     return rows
 
 

@@ -44,6 +44,7 @@ class PreparedImage:
         pixels, self.note = in_full_range(
             check_image(read_reduced(image)[0] if isinstance(image, str | Path) else image)
         )  # the note says what white is, if that is not sure
+        self.white = (self.note or "65535") if pixels.dtype == np.uint16 and pixels.any() else ""
         size = pixels.shape[0] * pixels.shape[1]
         limit = size if max_pixels is None else max_pixels
         if size > limit or pixels.dtype != np.uint8:
@@ -119,13 +120,14 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
             If one of `images` is not an image, or a file cannot be read.
         """
         check_is_fitted(self)
-        rows, notes = [], []
+        rows, notes, whites = [], [], set[str]()
         with one_blas_thread():  # entered once for all images, because each switch takes as long as a small image
             for image in check_images(images):
                 prepared = PreparedImage(image, self.max_pixels)
                 rows.append(self.describe(prepared))
                 notes.append(prepared.note)
-        warn_of(notes)
+                whites.add(prepared.white)
+        warn_of([*notes, *differing(whites)])
         return np.stack(rows)
 
     def describe(self, image: PreparedImage) -> NDArray[np.float32]:
@@ -208,6 +210,12 @@ def sample_rows(
             rows = describe(PreparedImage(images[i], max_pixels))
             found.append(rows[rng.permutation(len(rows))[:quota]])
     return np.concatenate(found)
+
+
+def differing(whites: set[str]) -> list[str]:
+    """Return the note on whites of 16-bit images that differ, if they do."""
+    cure = "if one camera took them, multiply all by one factor first, so that the brightest fills 16 bits"
+    return [f"white differs between the 16-bit images; {cure}"] if len(whites - {""}) > 1 else []
 
 
 def warn_of(notes: Iterable[str]) -> None:

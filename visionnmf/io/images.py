@@ -24,7 +24,7 @@ from visionnmf.exceptions import (
 from .decoding import apart
 from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
-from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
+from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, of_floats, rgb_on_white, turn_upright
 
 MAX_IMAGE_PIXELS = 100_000_000
 MAX_HALVED_PIXELS = 250_000_000  # of a picture that is read at half its height and width
@@ -38,6 +38,8 @@ _HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
 _ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 
 _TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
+BIG_TIFF = b"MM\x00+"  # of which tifffile reads more than 8 bits, and Pillow nothing
+UNREAD_TIFF = "a big-endian BigTIFF file; save it in little-endian order, for instance by: tiffcp -L -8 old.tif new.tif"
 # Matroska, Flash video, Ogg, MPEG program streams and MPEG-1 video; MP4 and AVI begin with sizes.
 _VIDEO_STARTS = (b"\x1aE\xdf\xa3", b"FLV\x01", b"OggS", b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3")
 _OPENING = threading.Lock()
@@ -206,6 +208,8 @@ def _decode_with_pillow(
     try:
         image = open_any_size(io.BytesIO(data), _formats(data, name))
     except Image.UnidentifiedImageError as error:
+        if data.startswith(BIG_TIFF):
+            raise UnsupportedError(f"{name}: {UNREAD_TIFF}") from error
         what = _looks_like(data)
         raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
     with image:
@@ -311,7 +315,7 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
             alpha = np.where(values == transparent, 0, 65535)
         return rgb_on_white(values.astype(np.uint16), alpha, notes)
     if mode == "F":
-        return rgb_on_white(from_float(np.asarray(image), name), None, notes)
+        return of_floats(rgb_on_white(from_float(np.asarray(image), name), None, notes))
     if mode == "RGBa" or image.has_transparency_data:
         rgba = np.asarray(image.convert("RGBA"))  # also of "RGBa", multiplied by alpha already
         return rgb_on_white(rgba[..., :3], rgba[..., 3], notes)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visionnmf._pixel_range import in_eight_bits
+from visionnmf._pixel_range import bits_of, in_eight_bits
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
@@ -95,6 +95,11 @@ def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
             "rescale them, or save the picture as 8- or 16-bit integers"
         )
     return np.rint(values * np.float64(65535)).astype(np.uint16)
+
+
+def of_floats(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return 16-bit values of floats; if so dark that they would be taken for fewer bits, as 8 bits."""
+    return pixels if bits_of(pixels) == 16 else in_eight_bits(pixels, 16)
 
 
 def decode_by_opencv(data: bytes) -> NDArray[Any] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, rgb_on_white, turn_upright
+from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, of_floats, rgb_on_white, turn_upright
 
 _TIFFFILE_COMPRESSIONS = {
     1,
@@ -105,8 +105,8 @@ def _tiff_samples(page: tifffile.TiffPage, data: bytes, name: str) -> NDArray[An
 
 
 def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, notes: list[str]) -> NDArray[Any]:
-    """Separate colours and alpha in samples (height, width, channels), and return RGB on white as uint16."""
-    if samples.dtype.kind == "f":
+    """Separate colours and alpha in samples (height, width, channels), and return RGB on white."""
+    if is_float := samples.dtype.kind == "f":
         samples = from_float(samples, name)
     colours = 3 if page.photometric == 2 else 1
     if samples.shape[2] < colours:
@@ -117,4 +117,5 @@ def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, not
     # Kinds of extra samples: 1 is alpha by which the colours are multiplied already, 2 alpha alone, 0 anything else.
     extra = [int(kind) for kind in page.extrasamples]
     alpha = samples[..., colours] if extra and extra[0] in (1, 2) and samples.shape[2] > colours else None
-    return rgb_on_white(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)
+    blended = rgb_on_white(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)
+    return of_floats(blended) if is_float else blended

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.images import PICTURE_FORMATS
+from visionnmf.io.images import BIG_TIFF, PICTURE_FORMATS, UNREAD_TIFF
 from visionnmf.io.inputs import regular_file
 
 from .pixels import FrameConverter
@@ -79,6 +79,9 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
         except CODEC_ERRORS as error:
             if is_picture(path):
                 raise still_picture(path) from error
+            file.seek(0)
+            if file.read(len(BIG_TIFF)) == BIG_TIFF:
+                raise UnsupportedError(f"{path}: {UNREAD_TIFF}") from error
             reason = reason_of(error)
             raise UnreadableError(f"{path}: not a video that can be read, or cut off or damaged ({reason})") from error
         with container:
@@ -226,8 +229,10 @@ def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_P
                 return
 
         shifts, longest = shifts_of(stamps(), second, zero)
-        # A pause before the last frames shows in the times at which they are seen, and in no decoding time.
-        return shifts, Apart(MOST_REORDERED * longest, read - MOST_REORDERED)
+        # Only there both stamps are written; other containers derive one of them, and a pause puts them far apart. A pause
+        # before the last frames shows in the times at which they are seen, and in no decoding time.
+        both = container.format.name == "mpegts"
+        return shifts, Apart(MOST_REORDERED * longest, read - MOST_REORDERED) if both else Apart()
 
 
 def shift(packet: Packet, ticks: int) -> None:

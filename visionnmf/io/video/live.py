@@ -145,6 +145,7 @@ class LiveReader:
         self._no_frame_text = "no frame has come"
         self._error: str | None = None  # the latest one in words
         self._converter = FrameConverter()
+        self._timeline: Timeline | None = None
         self._frames = self._decoded()  # which can be gone through once
         self._first = next(self._frames, None)  # only a decoded frame says the true size; None once it was delivered
         if self._first is None:
@@ -155,7 +156,9 @@ class LiveReader:
     def notes(self) -> list[str]:
         """What was lost, as sentences, and the problem."""
         damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
-        return [*damaged, *self._said, *self._converter.notes, *([] if self.problem is None else [self.problem])]
+        late = None if self._timeline is None else self._timeline.late
+        said = [note for note in (late, self.problem) if note is not None]
+        return [*damaged, *self._said, *self._converter.notes, *said]
 
     def close(self) -> None:
         """Close the source."""
@@ -197,7 +200,7 @@ class LiveReader:
                     if timeline is None:
                         self.frame_rate = rate_of(decoder.stream)
                         self.has_sound = bool(decoder.container.streams.audio)
-                        timeline = Timeline(float(1 / self.frame_rate), start)
+                        self._timeline = timeline = Timeline(float(1 / self.frame_rate), start)
                     is_new = self.frames_read > 0
                     for stamp, picture, is_doubtful in self._of_connection(decoder):
                         if is_new:

@@ -68,6 +68,8 @@ class Timeline:
         For how long the frame before the latest was shown, and how long nothing was then.
     varies : bool
         Whether a frame was off the declared rate by more than containers round.
+    late : str or None
+        A sentence on the latest jump ahead that was taken back, by which later times are wrong.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Timeline:
         self.count = 0
         self.first = self.time = self.shown = self.pause = 0.0
         self.varies = False
+        self.late: str | None = None
         self._zero = zero
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._stamp: float | None = None  # of the latest frame
@@ -127,6 +130,10 @@ class Timeline:
                 # one stamp was wrong if those before it go on
                 due = stamp - self._left
                 self._zero, time = (self._left, due) if abs(due - before - usual) <= JUMP else (self._zero, time)
+            at, hole = self._long[-1] if self._long else (0.0, 0.0)
+            behind = before + usual - time
+            if self._wait is None and at < time < before - JUMP and abs(behind - hole) <= JUMP:
+                self.late = f"times after {at:.2f} s are {behind:.2f} s late: time stamps jumped ahead and back"
             if self._wait is not None or time < before - JUMP or time > before + DAY:
                 time = before + (usual if self._wait is None else self._wait)
                 self._left, self._zero, self._wait = self._zero, (stamp or 0.0) - time, None

@@ -22,7 +22,8 @@ from .decoding import CODEC_ERRORS, CODEC_THREADS, reason_of
 from .pixels import convert
 
 # Units of the times of frames: MPEG's clock, and the only one that Matroska has.
-_TIME_BASES = {"h264": Fraction(1, 90_000), "ffv1": Fraction(1, 1000)}
+# An MP4 frame lasts less than 2**31 units: with these a day, the longest pause (`timeline.DAY`).
+_TIME_BASES = {"h264": Fraction(1, 24_000), "ffv1": Fraction(1, 1000)}
 
 # x264 holds about fifteen frames (160 MB at 1920 x 1080) before it writes the first; large pictures get fewer.
 _LARGE = 1 << 20  # pixels
@@ -51,7 +52,7 @@ class VideoWriter:
     grey : bool, default=False
         Frames are (height, width) instead of (height, width, 3).
     timed : bool, default=False
-        Whether each frame comes with its own time, in units of 1/90000 s in MP4 and 1/1000 s in Matroska; `frame_rate`
+        Whether each frame comes with its own time, in units of 1/24000 s in MP4 and 1/1000 s in Matroska; `frame_rate`
         is then only declared in the header. Otherwise frames follow each other at `frame_rate`.
     force : bool, default=False
         Whether an existing file may be replaced.
