@@ -33,13 +33,19 @@ def traceable(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def changed(record: Any) -> dict[str, Any]:
+    """Return the fields of a record that are not the default."""
+    fields = ((field, getattr(record, field.name)) for field in options_of(type(record)))
+    return {field.name: value for field, value in fields if value != field.default}
+
+
 def made_of(source: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return how results of an input are made, with the arguments, and fields of records, that are not the default."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
-        fields = options_of(type(value))
-        found |= {one.name: getattr(value, one.name) for one in fields if getattr(value, one.name) != one.default}
-        if not fields and value is not None:
+        if options_of(type(value)):
+            found |= changed(value)
+        elif value is not None:
             found[name] = value
     kept = {name: value for name, value in found.items() if name not in NOT_SETTINGS}
     settings = {name: _described(value) if isinstance(value, Path) else value for name, value in kept.items()}

@@ -11,15 +11,9 @@ from magicgui.widgets import PushButton
 from napari.layers import Image, Labels, Shapes
 from numpy.typing import NDArray
 
-from visionnmf.apps.background import (
-    BackgroundModel,
-    EventSettings,
-    ModelSettings,
-    OutputSettings,
-    RegionSettings,
-    VideoSettings,
-)
+from visionnmf.apps.background import BackgroundModel, VideoSettings
 from visionnmf.apps.background.region import read_region
+from visionnmf.apps.background.settings import EventSettings, ModelSettings, OutputSettings, RegionSettings
 from visionnmf.apps.background.sources import open_clip
 from visionnmf.exceptions import TooLargeError
 
@@ -51,12 +45,8 @@ class Background(Panel):
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
         self.video = self.choice(napari_viewer, Image, "video")
-        self.read = [
-            control(VideoSettings, "start", step=0.5),
-            control(VideoSettings, "end", SECONDS, step=0.5),
-            control(VideoSettings, "scale", step=0.05),
-            control(VideoSettings, "every"),
-        ]
+        self.read = [control(VideoSettings, "start", step=0.5), control(VideoSettings, "end", SECONDS, step=0.5)]
+        self.read += [control(VideoSettings, "scale", step=0.05), control(VideoSettings, "every")]
         self.n_components = control(ModelSettings, "n_components")
         self.learn = PushButton(text="Learn the background")
         self.threshold = control(ModelSettings, "threshold", BackgroundModel().threshold, step=0.1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 from magicgui.widgets import PushButton
@@ -10,10 +12,10 @@ from napari.layers import Image
 from numpy.typing import NDArray
 
 from visionnmf import NMF, choices
-from visionnmf.apps.settings import Option, Seed, settings
+from visionnmf.apps.settings import Option, Seed, options_of, settings
 from visionnmf.io import stem_of
 
-from .layers import SOURCE, samples_of, source_of
+from .layers import SOURCE, holds, samples_of, source_of
 from .panel import Panel, control
 
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
@@ -37,8 +39,7 @@ class Components(Panel):
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
         self.stack = self.choice(napari_viewer, Image, "image stack")
-        names = ("samples", "n_components", "loss", "random_state")
-        self.controls = [control(FactorSettings, name) for name in names]
+        self.controls = [control(FactorSettings, field.name) for field in options_of(FactorSettings)]
         self.start = PushButton(text="Factorise")
         super().__init__(napari_viewer, [self.stack, *self.controls, self.start])
         self.start.changed.connect(self.factorise)
@@ -48,33 +49,36 @@ class Components(Panel):
         layer = self.stack.value
         if layer is None:
             return self.say("Open an image stack first.")
-        wanted = FactorSettings(**{each.name: each.value for each in self.controls})
-        data, rgb, texts = layer.data, layer.rgb, _repeated(layer, wanted)
+        data, rgb, wanted = layer.data, layer.rgb, FactorSettings(**{each.name: each.value for each in self.controls})
 
-        def work() -> tuple[dict[str, NDArray[Any]], tuple[str, str]]:
-            """Return components and codes, those that are pictures as such, and how to repeat them."""
+        def work() -> tuple[Any, dict[str, NDArray[Any]], tuple[str, str]]:
+            """Return the layer, components and codes, those that are pictures as such, and how to repeat them."""
             X, shape = samples_of(data, wanted.samples, rgb=rgb)
             model = NMF(wanted.n_components, loss=wanted.loss, random_state=wanted.random_state)
             codes = model.fit_transform(X)
-            if wanted.samples == "pixels":
-                return {"components": model.components_, "codes": codes.T.reshape(-1, *shape)}, texts
-            return {"components": model.components_.reshape(-1, *shape), "codes": codes}, texts
+            factors = {"components": model.components_, "codes": codes}
+            shown = "codes" if wanted.samples == "pixels" else "components"
+            factors[shown] = (codes.T if shown == "codes" else model.components_).reshape(-1, *shape)
+            return layer, factors, _repeated(layer, data, wanted)
 
         return self.work("Factorising ...", work, self._show)
 
-    def _show(self, found: tuple[dict[str, NDArray[Any]], tuple[str, str]]) -> None:
-        """Show codes and components as layers, and how to repeat them."""
-        factors, (self.command.value, self.python.value) = found
-        for name, data in factors.items():
-            self.put(Image, name, data).reset_contrast_limits()
+    def _show(self, found: tuple[Any, dict[str, NDArray[Any]], tuple[str, str]]) -> None:
+        """Show the first picture of codes or components in place of the stack, and how to repeat them."""
+        layer, factors, (self.command.value, self.python.value) = found
+        made = [self.put(Image, name, data, visible=data.ndim == 3) for name, data in factors.items()]
+        layer.visible = False
+        self.viewer.dims.set_point(-3, 0)
+        for each in made:  # behind that, because contrast is of the picture that is looked at
+            each.reset_contrast_limits()
 
 
-def _repeated(layer: Any, wanted: FactorSettings) -> tuple[str, str]:
-    """Return the command, empty where the layer has no file, and the Python lines that repeat a factorisation."""
+def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> tuple[str, str]:
+    """Return the command, empty where no file holds the layer, and the Python lines that repeat a factorisation."""
     source = source_of(layer) or ""
-    reader = next((READERS[ending] for ending in READERS if source.lower().endswith(ending)), None)
-    if layer.metadata.get(SOURCE):  # read by us, whatever the ending: a photograph or a video
-        reader = ("visionnmf.io", "read_image") if layer.data.ndim == 3 else None
+    reader = ("visionnmf.io", "read_image") if layer.metadata.get(SOURCE) else READERS.get(Path(source).suffix.lower())
+    if reader and not holds(source, data, getattr(import_module(reader[0]), reader[1])):
+        reader = None
     stack = f"viewer.layers[{layer.name!r}].data" if reader is None else f"{reader[1]}({source!r})"
     lines = [
         "from visionnmf import NMF",

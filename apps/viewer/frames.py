@@ -14,19 +14,7 @@ from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import VideoReader
-from visionnmf.io.video.decoding import (
-    CODEC_ERRORS,
-    CODEC_THREADS,
-    MAX_FRAME_PIXELS,
-    container_of,
-    declared_limit,
-    has_data,
-    packets_of,
-    stamp_of,
-    turn_of,
-    upright_frame,
-    video_stream_of,
-)
+from visionnmf.io.video import decoding
 from visionnmf.io.video.pixels import FrameConverter
 
 KEPT = 256 << 20  # bytes of frames that were looked at last
@@ -45,14 +33,15 @@ class VideoFrames:
 
     def __init__(self, path: str | Path) -> None:
         """Read the header of a video and the time stamp of each frame."""
+        self._open = ExitStack()
         self._reader = VideoReader(path)  # raises an error of one line for anything else
         self._path = Path(path)
-        self._limit = declared_limit(self._path, MAX_FRAME_PIXELS)
+        self._limit = decoding.declared_limit(self._path, decoding.MAX_FRAME_PIXELS)
         stamps: list[int | None] = []
-        with container_of(self._path, self._limit) as container:
-            stream = video_stream_of(self._path, container, MAX_FRAME_PIXELS)
-            with suppress(*CODEC_ERRORS):  # cut off: what came before is shown
-                stamps += (packet.pts for packet in packets_of(container, stream) if has_data(packet))
+        with decoding.container_of(self._path, self._limit) as container:
+            stream = decoding.video_stream_of(self._path, container, decoding.MAX_FRAME_PIXELS)
+            with suppress(*decoding.CODEC_ERRORS):  # cut off: what came before is shown
+                stamps += (packet.pts for packet in decoding.packets_of(container, stream) if decoding.has_data(packet))
         # packets come in the order of decoding; some of MPEG-4 in AVI hold no frame, or two
         self._stamps = sorted({stamp for stamp in stamps if stamp is not None})
         self._can_enter = len(self._stamps) == len(stamps) == (self._reader.declared_frames or len(stamps))
@@ -61,12 +50,10 @@ class VideoFrames:
         self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
         self._loop: Iterator[tuple[int, NDArray[np.uint8]]] = iter(())
         self._next: int | None = None  # the number of the frame that the loop yields next
-        self._open = ExitStack()
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        if hasattr(self, "_open"):
-            self._open.close()
+        self._open.close()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -104,19 +91,19 @@ class VideoFrames:
         """Yield frames with their numbers, from one that is not behind `number`."""
         if self._can_enter:
             numbers = {stamp: at for at, stamp in enumerate(self._stamps)}
-            container = self._open.enter_context(container_of(self._path, self._limit))
-            stream = video_stream_of(self._path, container, MAX_FRAME_PIXELS)
-            stream.thread_type, stream.codec_context.thread_count = "AUTO", CODEC_THREADS
+            container = self._open.enter_context(decoding.container_of(self._path, self._limit))
+            stream = decoding.video_stream_of(self._path, container, decoding.MAX_FRAME_PIXELS)
+            stream.thread_type, stream.codec_context.thread_count = "AUTO", decoding.CODEC_THREADS
             converter, size, before = FrameConverter(), (self._reader.width, self._reader.height), -1
-            with suppress(*CODEC_ERRORS):  # damaged: the reader goes on behind the damage
+            with suppress(*decoding.CODEC_ERRORS):  # damaged: the reader goes on behind the damage
                 container.seek(self._stamps[number], stream=stream)
                 for frame in container.decode(stream):
-                    at = numbers.get(stamp_of(frame) or 0, -1)
+                    at = numbers.get(decoding.stamp_of(frame) or 0, -1)
                     if (at > number) if before < 0 else (at != before + 1):
                         break  # it was entered too late, or stamps are not those of packets
                     before = at
                     if at >= number - AHEAD:  # earlier ones are not worth converting
-                        yield at, upright_frame(self._path, frame, converter, turn_of(frame), size)
+                        yield at, decoding.upright_frame(self._path, frame, converter, decoding.turn_of(frame), size)
             self._can_enter = before == len(self) - 1
         if not self._can_enter:
             self._kept.clear()  # the reader leaves damaged frames out, and so counts in another way

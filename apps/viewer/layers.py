@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,17 @@ def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
 
 
 def source_of(layer: Any) -> str | None:
-    """Return the file from which a layer of napari is, or None."""
-    return layer.metadata.get(SOURCE) or layer.source.path
+    """Return the file from which a layer of napari is, by its whole path, or None."""
+    source = layer.metadata.get(SOURCE) or layer.source.path
+    return os.path.abspath(source) if source and os.path.exists(source) else source
+
+
+def holds(source: str, data: Any, load: Callable[[str], Any] = read_image) -> bool:
+    """Return whether a file has the values of a layer, which may have been changed or read in another way."""
+    try:
+        return np.array_equal(load(source), data)
+    except Exception:  # of whichever library reads it
+        return False
 
 
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:

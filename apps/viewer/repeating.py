@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
+from visionnmf.apps.made import changed
 from visionnmf.apps.settings import options_of
-
-
-def changed(record: Any) -> dict[str, Any]:
-    """Return the fields of a record that are not the default."""
-    fields = ((field, getattr(record, field.name)) for field in options_of(type(record)))
-    return {field.name: value for field, value in fields if value != field.default}
 
 
 def command(name: str, source: str, **records: Any) -> str:
@@ -35,11 +31,7 @@ def call(module: str, function: str, source: str, **records: Any) -> str:
     kinds = sorted({type(record).__name__ for record in used.values()})
     arguments = [repr(source)]
     for name, record in used.items():
-        given = ", ".join(f"{field}={_literal(value)}" for field, value in changed(record).items())
+        values = ((field, str(value) if isinstance(value, Path) else value) for field, value in changed(record).items())
+        given = ", ".join(f"{field}={value!r}" for field, value in values)
         arguments.append(f"{name}={type(record).__name__}({given})")
     return f"from {module} import {', '.join([*kinds, function])}\n\n{function}({', '.join(arguments)})"
-
-
-def _literal(value: Any) -> str:
-    """Return a value as Python writes it; a path as text, which the records take."""
-    return repr(value if isinstance(value, bool | int | float | str | tuple) else str(value))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,13 +14,14 @@ from napari.layers import Image, Labels
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf.apps.made import made_of
 from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
-from visionnmf.io import output_folder, read_image, stem_of, together
+from visionnmf.io import output_folder, recording, stem_of, together
 
-from .layers import LABELS, source_of, write_labels
+from .layers import LABELS, holds, source_of, write_labels
 from .panel import Panel, control
 from .repeating import call, command
 
@@ -42,11 +46,13 @@ class Segment(Panel):
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
         self._source: str | None = None  # the file that holds the same pixels
-        self._saved: set[Path] = set()
+        self._found: Any = None  # what is shown: settings, scribbles or None, labels
+        self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
+        self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.save])
         self.start.changed.connect(self.grow)
-        for each in (self.way, self.scale, self.number):
+        for each in (self.image, self.way, self.scale, self.number):
             each.changed.connect(self.cut)
         self.follow(self.markers, ("paint", "set_data"), self.cut)  # the latter comes when a stroke is undone
         self.draw.changed.connect(self._new_scribbles)
@@ -63,51 +69,67 @@ class Segment(Panel):
             """Return the image, its result, and its file if that holds the same pixels."""
             if image.ndim != 2 + rgb:
                 raise ParameterError(f"image must be one picture; got the shape {image.shape}; choose another layer")
-            return image, segment(np.asarray(image)), source if source and _holds(source, image) else None
+            return image, segment(np.asarray(image)), source if source and holds(source, image) else None
 
         return self.work("Finding regions ...", work, self._grown)
 
     def _grown(self, found: tuple[Any, SegmentationResult, str | None]) -> None:
         """Show the segments of a new tree."""
         self._image, tree, self._source = found
-        self._trees = {0: tree}
+        self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and not self._source.startswith("sample:"):
             self.folder.value = Path(self._source).parent
         self.cut()
 
     def cut(self, *_: Any) -> None:
         """Show the segments that the tree has with the present settings and scribbles."""
-        if not self._trees:
+        if not self._trees or self._is_other():
             return
         layer, way = self.markers.value, self.way.value
         marks = None if layer is None or not layer.data.any() else layer.data.copy()  # copied: drawing goes on
         if marks is None and way == "markers":
             return self.say("Draw a scribble on each thing first.")
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
-        # scribbles stand for the file as which they are saved
-        wanted = WantedSegments(**given, markers=None if marks is None else self._file("_scribbles.png"))
+        wanted = WantedSegments(**given)
         image, trees, count = self._image, self._trees, wanted.n_segments
 
-        def work() -> tuple[WantedSegments, NDArray[np.uint16]]:
-            """Return the settings and labels for napari, whose 0 is no segment."""
+        def work() -> tuple[WantedSegments, NDArray[Any] | None, NDArray[np.uint16]]:
+            """Return the settings, scribbles, and labels for napari, whose 0 is no segment."""
             key = count if count is not None and count > max(FEW, trees[0].hierarchy.n_regions) else 0
             if key not in trees:  # superpixels, which need a finer tree
                 trees[key] = segment(np.asarray(image), key)
             found = trees[key].at(n_segments=count, scale=wanted.scale, markers=marks)
-            return wanted, found.astype(np.uint16) + np.uint16(1)
+            return wanted, marks, found.astype(np.uint16) + np.uint16(1)
 
         self.work("Cutting ...", work, self._cut)
 
-    def _cut(self, found: tuple[WantedSegments, NDArray[np.uint16]]) -> None:
+    def _cut(self, found: tuple[WantedSegments, NDArray[Any] | None, NDArray[np.uint16]]) -> None:
         """Show segments, and how to repeat them."""
-        wanted, labels = found
-        self.put(Labels, OUTPUT, labels, opacity=0.5)
-        if self._source is None:
-            self.command.value = ""
-            self.python.value = "# The layer is not what a file holds; save it first, and open the file."
+        self._found = found
+        self.put(Labels, OUTPUT, found[2].copy(), opacity=0.5)  # copied: a person may draw on it
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """Show how to repeat what is shown, or why no command does."""
+        (wanted, marks, _), (file, drawn), self.command.value = self._found, self._drawn, ""
+        if self._is_other():
             return
-        self.command.value = command("segment", self._source, wanted=wanted)
-        self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, wanted=wanted)
+        if self._source is None:
+            self.python.value = "# The layer is not what a file holds; save it first, and open the file."
+        elif marks is not None and not np.array_equal(marks, drawn):
+            self.python.value = "# Press Save first: the scribbles are not in the file yet."
+        else:
+            wanted = wanted if marks is None else replace(wanted, markers=file)
+            self.command.value = command("segment", self._source, wanted=wanted)
+            self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, wanted=wanted)
+
+    def _is_other(self) -> bool:
+        """Return whether the chosen image is not the one that was segmented, and then say so."""
+        other = self.image.value is not None and self.image.value.data is not self._image
+        if other:
+            self.command.value = self.python.value = ""
+            self.say("Press Segment: another image is chosen.")
+        return other
 
     def _new_scribbles(self) -> None:
         """Add an empty layer to draw on."""
@@ -126,29 +148,31 @@ class Segment(Panel):
     def _save(self) -> None:
         """Write the labels, and the scribbles that the command takes; a file of somebody else is kept."""
         segments = self.made(OUTPUT)
-        if segments is None:
+        if segments is None or self._found is None:
             return self.say("Press Segment first.")
-        files = {self._file(LABELS): segments}
-        if self.markers.value is not None:
-            files[self._file("_scribbles.png")] = self.markers.value
+        if self._is_other():
+            return None
+        wanted, marks, labels = self._found
+        files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]
         try:
             output_folder(self.folder.value)
             for file in files:
-                if file.exists() and file not in self._saved:
+                if file.exists() and self._saved.get(file) is not self._image:
                     raise OutputExistsError(f"{file}: exists already; choose another folder")
+            with TemporaryDirectory() as scratch:  # for the digest of scribbles, which get their name with the labels
+                for file in files[1:]:
+                    (written,) = write_labels(str(Path(scratch, file.name)), marks, {})
+                    wanted = replace(wanted, markers=Path(written))
+                made = made_of(self._source, {"wanted": wanted})
+            drawn_on = self._source is None or not np.array_equal(segments.data, labels)  # which no command repeats
             with together():
-                for file, layer in files.items():
-                    write_labels(str(file), layer.data, {})
+                for file in files[1:]:
+                    write_labels(str(file), marks, {})
+                with nullcontext() if drawn_on else recording(**made):
+                    write_labels(str(files[0]), segments.data, {})
         except VisionNMFError as error:
             return self.say(error)
-        self._saved |= {*files}
+        self._saved |= dict.fromkeys(files, self._image)
+        self._drawn = self._drawn if marks is None else (files[1], marks)
         self.state.value = f"Saved {' and '.join(file.name for file in files)}."
-        return None
-
-
-def _holds(source: str, image: Any) -> bool:
-    """Return whether a file has the pixels of a layer, which may have been changed or read in another way."""
-    try:
-        return np.array_equal(read_image(source), image)
-    except VisionNMFError:
-        return False
+        return self._repeat()

@@ -232,6 +232,7 @@ def test_what_cannot_be_segmented_is_said_in_a_sentence(viewer, photo):
     click(widget.start)
     wait(widget)
     assert "one picture" in SAID[0][-1]
+    widget.image.value = viewer.layers["photo"]
     widget.markers.value = None
     widget.way.value = "markers"
     wait(widget)
@@ -263,6 +264,99 @@ def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
     widget._masked(widget._shown())  # of the work that went on
     for name, data in own.items():
         assert viewer.layers[name].data is data
+
+
+def test_scribbles_have_a_command_while_they_are_as_saved(viewer, photo, tmp_path):
+    widget = opened(viewer, "photo.png", "Segment")  # as a person names it who stands there
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    without = widget.command.value
+    assert without and "--markers" not in without
+    layer = widget.markers.value
+    stroke(layer, 1, 60, (40, 50))
+    wait(widget)
+    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
+    click(widget.save)
+    saved = widget.command.value
+    assert f"--markers {tmp_path / 'photo_scribbles.png'}" in saved
+    stroke(layer, 1, 280, (40, 400))
+    wait(widget)
+    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
+    layer.undo()
+    wait(widget)
+    assert widget.command.value == saved
+    shown = widget.made("segments").data.astype(int) - 1
+    (tmp_path / "elsewhere").mkdir()
+    os.chdir(tmp_path / "elsewhere")
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), shown)
+    layer.undo()
+    wait(widget)
+    assert widget.command.value == without
+
+
+def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    wait(widget)
+    click(widget.save)
+    run = run_command(*shlex.split(widget.command.value)[1:])
+    assert run.exit_code == 0 and "skipped; photo_labels.png: exists already" in run.stderr
+    widget.scale.value = 0.6
+    wait(widget)
+    run = run_command(*shlex.split(widget.command.value)[1:])
+    assert run.exit_code == 2 and "photo_labels.png: was made with --scale" in run.stderr
+    click(widget.save)
+    widget.made("segments").data[:9] = 70  # by hand, which no command repeats
+    assert run_command(*shlex.split(widget.command.value)[1:]).exit_code == 0
+    click(widget.save)
+    assert (labels_of(tmp_path)[:9] == 69).all()
+    run = run_command(*shlex.split(widget.command.value)[1:])
+    assert run.exit_code == 2 and "does not say how it was made" in run.stderr
+
+
+def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    (tmp_path / "bird.png").write_bytes(photo.read_bytes())
+    write_image(tmp_path / "small.png", read_image(photo)[:200, ::-1])
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    wait(widget)
+    click(widget.save)
+    files, shown = sorted(tmp_path.iterdir()), widget.made("segments").data.copy()
+    for name in ("bird", "small"):
+        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
+        viewer.add_image(data, **attributes)
+        assert widget.image.value is viewer.layers["photo"]
+        widget.image.value = viewer.layers[name]
+        for act in (lambda: None, lambda: setattr(widget.scale, "value", 0.7), lambda: click(widget.save)):
+            act()
+            wait(widget)
+            assert SAID[0].pop() == widget.state.value == "Press Segment: another image is chosen."
+            assert not widget.command.value and not widget.python.value
+        np.testing.assert_array_equal(widget.made("segments").data, shown)
+        assert sorted(tmp_path.iterdir()) == files
+        widget.image.value = viewer.layers["photo"]
+        wait(widget)
+        assert not widget.state.value and "photo.png" in widget.command.value
+        shown = widget.made("segments").data.copy()
+    widget.image.value = viewer.layers["small"]
+    click(widget.start)
+    wait(widget)
+    assert "markers must have the image's shape" in widget.state.value and not widget.command.value
+    click(widget.save)
+    assert SAID[0][-1] == "Press Segment first." and sorted(tmp_path.iterdir()) == files
+    widget.markers.value = None
+    wait(widget)
+    click(widget.save)
+    assert {*tmp_path.iterdir()} - {*files} == {tmp_path / "small_labels.png"}
+    assert labels_of(tmp_path, "small_labels.png").shape == (200, 481)
 
 
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
@@ -381,6 +475,29 @@ def test_components_are_those_of_the_estimator_and_the_command(samples, viewer, 
     assert python == "python"
     subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
     np.testing.assert_array_equal(load_model(tmp_path / "cube_components.npz").components_, model.components_)
+
+
+@pytest.mark.parametrize("samples", ["pixels", "pictures"])
+def test_the_first_component_is_looked_at_wherever_the_slider_was(samples, viewer, rng, tmp_path):
+    np.save(tmp_path / "stack.npy", rng.random((60, 12, 15)).astype(np.float32))
+    (stack,) = viewer.open(str(tmp_path / "stack.npy"), plugin="napari")
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Components")[1]
+    widget.controls[0].value, widget.controls[1].value = samples, 6
+    for _ in range(2):
+        viewer.dims.set_current_step(0, 29)
+        click(widget.start)
+        wait(widget)
+        layers = {name: widget.made(name) for name in ("components", "codes")}
+        shown = layers.pop("codes" if samples == "pixels" else "components")
+        (other,) = layers.values()
+        assert (stack.visible, shown.visible, other.visible) == (False, True, False)
+        assert viewer.dims.point[0] == 0 and shown.data.shape == (6, 12, 15)
+        assert viewer.screenshot(canvas_only=True, flash=False)[..., :3].std() > 10  # 0 where nothing is shown
+    assert widget.command.value
+    stack.data = 1 - stack.data
+    click(widget.start)
+    wait(widget)
+    assert not widget.command.value and "viewer.layers['stack'].data" in widget.python.value
 
 
 @pytest.mark.parametrize("name", ["small.png", "small.tif"])
