@@ -229,8 +229,8 @@ def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_P
                 return
 
         shifts, longest = shifts_of(stamps(), second, zero)
-        # Only there both stamps are written; other containers derive one of them, and a pause puts them far apart. A pause
-        # before the last frames shows in the times at which they are seen, and in no decoding time.
+        # Only there both stamps are written; other containers derive one of them, and a pause puts them far apart.
+        # A pause before the last frames shows in the times at which they are seen, and in no decoding time.
         both = container.format.name == "mpegts"
         return shifts, Apart(MOST_REORDERED * longest, read - MOST_REORDERED) if both else Apart()
 
