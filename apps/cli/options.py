@@ -78,7 +78,7 @@ class PlainUsage(TyperCommand):
         """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
 
         Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away; or
-        is nearly one and no file, as ``sceen``, which is refused then. Words after ``--`` are inputs. `alone`, which
+        is nearly one and no file, as ``scenes``, which is refused then. Words after ``--`` are inputs. `alone`, which
         `with_records` sets on the command's function, has these options by their flags.
         """
         words = list(args)

@@ -102,8 +102,8 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
         (["segment"], "IMAGE"),
         (["background", "x.mp4", "--scale", "2"], "--scale"),
         (["background", "x.mp4", "--every", "0"], "--every"),
-        (["background", "--events", "sceen", "x.mp4"], "--events must be one of scene, objects; got 'sceen'"),
-        (["background", "--events=sceen", "x.mp4"], "--events must be one of scene, objects; got 'sceen'"),
+        (["background", "--events", "scenes", "x.mp4"], "--events must be one of scene, objects; got 'scenes'"),
+        (["background", "--events=scenes", "x.mp4"], "--events must be one of scene, objects; got 'scenes'"),
         (["background", "x.mp4", "--events", "Object"], "--events must be one of scene, objects; got 'Object'"),
         (["paint", "x.png"], "paint"),
     ],
@@ -117,7 +117,7 @@ def test_a_file_that_is_nearly_a_unit_of_events_is_a_video(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Scene").touch()
     assert "Scene: the file is empty" in run("background", "--events", "Scene").stderr
-    assert "sceen: no such file" in run("background", "--events", "--", "sceen").stderr
+    assert "scenes: no such file" in run("background", "--events", "--", "scenes").stderr
 
 
 def test_usage_lines_name_what_a_user_types():
