@@ -217,7 +217,7 @@ def drawn_picture(rng: np.random.Generator) -> Example:
 
 
 def spoil(image: NDArray[np.uint8], kind: str, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Spoil a picture, and do to it what `segment` does to such a picture first."""
+    """Spoil a picture; repair dead pixels and noise as `segment` does, and smooth blocks as it did before 6de6a36."""
     height, width = image.shape[:2]
     if kind == "impulses":
         where = rng.random((height, width)) < rng.uniform(0.03, 0.35)

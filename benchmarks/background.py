@@ -218,7 +218,8 @@ def in_fog(frames: Frames, left: float, rng: np.random.Generator) -> Frames:
 
 def fog() -> None:
     """Print F of clips in fog, and of clear ones, with the usual threshold and with a lower one."""
-    print("\n| share seen | clip | threshold 3 | threshold 1.5 |\n| --- | --- | --- | --- |")
+    heads = f"threshold {BackgroundModel().threshold:g} | threshold {FOG_THRESHOLD:g}"
+    print(f"\n| share seen | clip | {heads} |\n| --- | --- | --- | --- |")
     for left in FOG:
         rows = []
         for name in WITH_MASKS:

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 PLAIN = "none"  # the features themselves
 MAX_SHARE = 0.9  # the largest number of components, as a share of a view's features
-CROWDED = 3  # images for each component: more components take most of the time of few images, and their words no better
+CROWDED = 3  # images for each component, at least; chosen on one draw of 299 photographs (decisions/annotation.md)
 MAX_FITTED = 10_000  # images that components are learnt from
 MAX_ITERATIONS = 100
 MIN_COMPONENT = 1e-12  # of the largest entry of a component that is not 0: codes of smaller ones overflow

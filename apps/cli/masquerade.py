@@ -202,10 +202,10 @@ class _ResultPrinter:
 
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
-        self.run.done = self.judged  # and not all that were printed
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
             self.run.show(result.report(), on_page=False)
         self.highest.clear()
+        self.run.done = self.judged  # and not all that were printed
         if not self.verdicts:
             return
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))

@@ -37,8 +37,8 @@ EXAMINED_LINES = 50  # by which a format is recognised
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
-HEADERS = ("command", "cmd", "commandline", "processcommandline", "cmdline")  # also of a single column
-COMMAND_KEYS = (*HEADERS, "comm", "process", "exe", "program", "action", "event")
+HEADERS = ("command", "commandline", "processcommandline", "cmdline")  # also of a single column
+COMMAND_KEYS = ("command", "cmd", *HEADERS[1:], "comm", "process", "exe", "program", "action", "event")
 USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
 
@@ -207,7 +207,8 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
             break
     texts = [line for line in held if line is not None and line.strip()]
     if texts and (texts[0].strip() in ("[", "{") or texts[0].lstrip().startswith("[{")):
-        raise UnreadableError(f"{name}: JSON of many lines, or a list; write one object a line, for instance by: jq -c")
+        cure = "write one object a line, for instance by: jq -c; or say that the format is plain"
+        raise UnreadableError(f"{name}: JSON of many lines, or a list; {cure}")
     format = _format_of(texts)
     if format in ("plain", "numbered"):
         _check_commands(texts, format, name)
@@ -234,7 +235,7 @@ def _format_of(texts: list[str]) -> str:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
         return "plain"
-    keys = COMMAND_KEYS if len(columns) > 1 else HEADERS  # which are no commands
+    keys = COMMAND_KEYS if len(columns) > 1 else HEADERS  # which nobody types
     return "csv" if _column(columns, keys) is not None else "plain"
 
 
@@ -354,6 +355,8 @@ class _CsvReader:
                 )
         if row == self.header:  # the header itself, or a repeated one
             return None
+        if len(self.header) == 1 and len(row) > 1:  # a separator in a command
+            row = [line]
         text, user, moment = (
             row[i].strip() if i is not None and i < len(row) else "" for i in (self.command, self.user, self.time)
         )

@@ -137,7 +137,7 @@ def _match_by_position(tables: Sequence[Table], result: ViewSet) -> None:
     for table in tables:
         keys = keys or table.keys
         if keys and table.keys and keys != table.keys and set(keys) == set(table.keys):
-            cure = "match them by a key column, or name that of the index to do so"
+            cure = "match them by a key column; if that is an index without a name, give it one"
             raise UnreadableError(f"{table.name}: has the rows of an earlier view in another order; {cure}")
     result.keys = keys or [str(i) for i in range(next(iter(sizes.values())))]
 

@@ -145,7 +145,7 @@ class Page:
         name = self.name(report) if done else "".join(report.inputs[:1])
         for kind, sentences in (said | {"Notes": report.notes if done else []}).items():
             for sentence in sentences:
-                adds = kind == "Notes" and len(report.inputs) == 1 and name not in sentence
+                adds = len(report.inputs) == 1 and name not in sentence
                 whose = name if adds or sentence.startswith(f"{name}: ") else ""
                 self.tell(kind, sentence.removeprefix(f"{name}: "), whose, number)
         row = self.row(report, f"#s{number}" if number else "")

@@ -24,8 +24,8 @@ from .kernels import CUES
 from .network import Floats, find_boundaries
 
 # The weights of the cues, and of the network's boundary, in the energy whose watershed gives the first regions.
-ENERGY, BOUNDARY = (0.5, 1.0, 0.5, 0.5), np.float32(2)
-LEAST = np.float32(0.05)  # what the network finds up to this, as in flat pictures, does not count
+CUE_WEIGHTS, BOUNDARY_WEIGHT = (0.5, 1.0, 0.5, 0.5), np.float32(2)
+LEAST = np.float32(0.05)  # what the network finds up to this does not count; chosen by looking at flat pictures
 
 
 class Bins(NamedTuple):
@@ -91,8 +91,8 @@ def find_cues(image: Floats, network: dict[str, Floats]) -> Cues:
         for plane in planes:  # one at a time, so they need not be in memory together
             for place, blur in enumerate(blurs, first):
                 _add_gradients(tensors[place], plane, blur, SMALLEST_SHARE if first else None)
-    energy = BOUNDARY * np.maximum(boundary - LEAST, 0)
-    for (xx, yy, xy), weight in zip(tensors, ENERGY, strict=True):
+    energy = BOUNDARY_WEIGHT * np.maximum(boundary - LEAST, 0)
+    for (xx, yy, xy), weight in zip(tensors, CUE_WEIGHTS, strict=True):
         half = (xx - yy) / 2
         # the root of the larger eigenvalue
         energy += np.float32(weight) * np.sqrt(np.maximum((xx + yy) / 2 + np.sqrt(half * half + xy * xy), 0))

@@ -1,4 +1,4 @@
-"""The small network that says, for each pixel, how many people would draw a boundary there, and what it looks like.
+"""The small network that tells, for each pixel, which share of people would draw a boundary there, and how it looks.
 
 It is a residual network with features joined from the coarsest to the finest. ``benchmarks/segmentation_train.py``
 trained it on photographs, clean and spoilt, and wrote ``network.npz``. It is run by matrix products, so that nothing

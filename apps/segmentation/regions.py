@@ -273,7 +273,7 @@ def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int =
 
 
 def _describe_picture(regions: Array) -> Array:
-    """Return the number of pixels, the mean energy and the spread of CIELAB and the mean boundary of a picture."""
+    """Return the number of pixels, the mean energy, the spread of CIELAB and the mean boundary of a picture."""
     total = regions.sum(axis=0)
     means = total / total[SIZE]
     variances = means[LAB_SQUARED : LAB_SQUARED + 3] - means[LAB : LAB + 3] ** 2

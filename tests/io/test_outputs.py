@@ -391,6 +391,14 @@ def _sweep(folder):
         pass
 
 
+@pytest.mark.parametrize("name", ["a<svg>b.mp4", "a<svg.mp4"])
+def test_a_json_file_that_speaks_of_pictures_is_no_picture(name, tmp_path):
+    with recording(input=name), output_file(tmp_path / "a.json") as partial:
+        partial.write_text(json.dumps({"input": name}))
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found["input"] == name and record_of(tmp_path / "a.json") == {"input": name}
+
+
 def test_a_figure_of_matplotlib_says_how_it_was_made(tmp_path):
     pytest.importorskip("matplotlib")
     with recording(input="clip"):

@@ -256,7 +256,9 @@ def regular_file(path: str | Path, kind: str) -> Path:
         if status.st_size == 0:
             raise UnreadableError(f"{path}: the file is empty (0 bytes)")
         if path.suffix.lower() in ARCHIVES:
-            raise UnreadableError(f"{path}: an archive, and only the files in it are read; unpack it first")
+            raise UnreadableError(
+                f"{path}: an archive, which cannot be read; unpack it first, and give the files in it"
+            )
         with path.open("rb"):
             return path
     except FileNotFoundError as error:

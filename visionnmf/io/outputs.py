@@ -190,7 +190,7 @@ def _write_record(file: Path) -> None:
         chunk = PNG_KEY + text
         whole = (len(chunk) - 4).to_bytes(4) + chunk + zlib.crc32(chunk).to_bytes(4)
         file.write_bytes(content[:PNG_HEADER] + whole + content[PNG_HEADER:])
-    elif b"<svg" in content:
+    elif file.suffix == ".svg" and b"<svg" in content:
         end = content.index(b">", content.index(b"<svg")) + 1
         metadata = b"\n" + SVG_KEY + escape(text.decode()).encode() + b"</metadata>"
         file.write_bytes(content[:end] + metadata + content[end:])

@@ -89,7 +89,7 @@ class ComponentsDisplay:
         return cls(components, image_shape, usage).plot(**options)
 
     def plot(self, axes: Any = None, *, most: int = 24, n_columns: int = 6) -> Self:
-        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure, which counts the rest.
+        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure; its title counts them.
 
         Returns
         -------

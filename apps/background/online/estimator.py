@@ -412,4 +412,5 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         if self._unexplained >= online.new_seconds:
             self._support *= np.float32(online.new_weight)
             self._alternative_support *= np.float32(online.new_weight)
-            self._unexplained = 0.0
+            # What swayed in the old scene says nothing about this one.
+            self._unexplained, self._dynamic = 0.0, None

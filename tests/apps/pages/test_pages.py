@@ -196,3 +196,9 @@ def test_equal_sentences_of_several_inputs_are_one(page):
     assert f"<summary>{MOST_SENTENCES + 17} inputs: is doubtful</summary>" in text and text.count("is doubtful") == 1
     assert '<li><a href="#s1">003.png</a></li>' in text and "<li>and 17 more</li>" in text
     assert "<li>x.png: is odd</li>" in text
+
+
+def test_inputs_without_a_section_count_too(page):
+    for number in range(40):
+        page.add(Report(inputs=[f"{number:03}.png"], lines=["found"], warnings=["did not converge"]))
+    assert "<summary>40 inputs: did not converge</summary>" in text_of(page)

@@ -136,7 +136,9 @@ def test_cues_are_strong_across_a_border_and_weak_along_it() -> None:
             assert xx[30, 39:41].mean() > 20 * yy[30, 39:41].mean() + 0.01, name
     turned = cues.find_cues(np.ascontiguousarray(image.swapaxes(0, 1)), load_network())
     # but for the network, which was trained on photographs, where the world is not the same along x and y
-    energies = [each.energy - cues.BOUNDARY * np.maximum(each.boundary - cues.LEAST, 0) for each in (found, turned)]
+    energies = [
+        each.energy - cues.BOUNDARY_WEIGHT * np.maximum(each.boundary - cues.LEAST, 0) for each in (found, turned)
+    ]
     np.testing.assert_allclose(energies[1].T, energies[0], atol=1e-5 * energies[0].max())
 
 

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Update `Wt`, then `H`, in place; yield the objective before, which never rises. A code of 0 stays 0."""
     for _ in range(max_iter):
-        # of sparse data the loss is no by-product of an update
+        # for sparse data the loss is not a by-product of an update
         objective = problem.objective(Wt, H) if problem.is_sparse else problem.penalty_value(Wt, H)
         objective += _multiply(problem, Wt, H)
         _multiply(problem.transposed, H, Wt)

@@ -255,7 +255,11 @@ class VideoReader:
         self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
         if n_doubtful:
             codec = decoder.stream.codec_context.name
-            unseen = "" if codec in MARKED else f"; {codec} does not mark all damage, so that others may begin one"
+            unseen = (
+                ""
+                if codec in MARKED
+                else f"; {codec} does not mark all damage, so an event may begin in a damaged frame that is not counted"
+            )
             self.notes.append(
                 f"damaged, or dependent on damaged frames: {counted(n_doubtful, 'frame')} from {first_doubtful:.2f} s "
                 f"on, in which no event begins{unseen}"

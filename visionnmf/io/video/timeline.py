@@ -242,7 +242,7 @@ class _Piece(NamedTuple):
 def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> tuple[list[tuple[int, int]], int]:
     """Return what must be added to the time stamps of a file, as pairs: from which packet on, and how many ticks.
 
-    Also return the longest time between two packets then.
+    Also return the longest time between two packets, in ticks, after this correction.
 
     `stamps` are the decoding times of the packets of pictures, `second` is a second in ticks, and `zero` the beginning.
     Pieces of the file that were stamped too late, because later ones fit before them, are moved

@@ -5,7 +5,7 @@ finds components and codes, and ``view_measures`` says how large views are, whic
 explains them. The fit of plain arrays needs no more. The other modules are entered if they are asked for:
 ``missing_views`` predicts views that samples lack, ``feature_groups`` cuts a single matrix into views, and ``frames``
 and ``dask_views`` take data frames and Dask arrays. All modules hold pure functions; only :class:`MultiviewNMF` and
-:class:`~.classifier.ViewClassifier`, which tells classes from views and codes, keep a state.
+:class:`~.classifier.ViewClassifier`, which predicts classes from views and codes, keep a state.
 """
 
 from .estimator import MultiviewNMF

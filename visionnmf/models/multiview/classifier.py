@@ -89,8 +89,9 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
     model_ : MultiviewNMF
         The fitted model.
     classes_ : ndarray [shape=(n_classes,)]
+        The classes, or the numbers of the words.
     best_score_ : float
-        The accuracy in cross-validation on the training samples; NaN without one.
+        The accuracy in cross-validation of the best settings, which it chose, so it is optimistic; NaN without one.
     n_features_in_, feature_names_in_
         As for :class:`MultiviewNMF`.
 
@@ -132,7 +133,7 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer than two classes, or another number of them than of samples; or as for
+            If there are fewer than two classes, if `X` and `y` differ in their number of samples, or as for
             :meth:`MultiviewNMF.fit`.
         """
         check_flag(self.roots, "roots")

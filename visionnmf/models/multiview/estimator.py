@@ -166,8 +166,8 @@ class MultiviewNMF(LinearModel):
 
     Notes
     -----
-    To tell classes, take :class:`~visionnmf.ViewClassifier`, which also sees the views. The codes alone are about as
-    good for it as those of a least-squares NMF of the scaled views side by side, sometimes worse.
+    To classify samples, use :class:`~visionnmf.ViewClassifier`, which takes the views as well as the codes. The codes
+    alone classify about as well as those of a least-squares NMF of the scaled views side by side, sometimes worse.
 
     Sparse views stay sparse if all of them are sparse and a solver takes them with the penalty. Otherwise they are made
     dense.
