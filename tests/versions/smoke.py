@@ -84,12 +84,19 @@ def estimators() -> None:
         NMF(4, loss="frobenius", penalty_W=penalty, **few).fit(X)
     for name in visionnmf.__all__:
         kind = getattr(visionnmf, name)
-        if not isinstance(kind, type) or not issubclass(kind, BaseEstimator) or name in ("NMF", "Penalty"):
+        if (
+            not isinstance(kind, type)
+            or not issubclass(kind, BaseEstimator)
+            or name in ("NMF", "Penalty", "ViewClassifier")
+        ):
             continue
         wanted = {"n_components": 4, "random_state": 0, "max_iter": 5}
         model = kind(**{name: value for name, value in wanted.items() if name in kind().get_params()})
         data = {"SymmetricNMF": X @ X.T, "MultiviewNMF": [X[:, :30], X[:, 30:]]}
         fitted(model, data.get(name, X))
+    views, classes = [X[:, :30], X[:, 30:]], load_digits().target[:60]
+    predicted = visionnmf.ViewClassifier(visionnmf.MultiviewNMF(4, **few)).fit(views, classes).predict(views)
+    assert np.isin(predicted, classes).all()
     print(f"  {', '.join(sorted(seen))}")
     OnlineNMF(4, random_state=0).partial_fit(X).partial_fit(X)
     visionnmf.select_rank(X, [2, 4], random_state=0)
