@@ -6,36 +6,68 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from .cases import BARS, attack
-from .originals import originals
+from . import originals
+from .reading import Reading
+from .turns import BARS, Files, attack
+from .worker import Worker
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--seed", type=int, default=None, help="a fresh one where none is given")
     parser.add_argument("--jobs", type=int, default=2, help="each a seed further")
     parser.add_argument("--kinds", default=",".join(BARS), help="some of them, which share the time")
-    parser.add_argument("--case", metavar="KIND:SEED:NUMBER", help="one case again")
+    parser.add_argument("--case", default=None, metavar="KIND:SEED:NUMBER.NUMBER", help="one case again")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        jobs = [(options.kinds.split(","), options.seed + job, [], 60 * options.minutes) for job in range(options.jobs)]
-        if options.case:
-            kind, seed, number = options.case.split(":")
-            jobs = [([kind], int(seed), [int(number)], 0)]
-        print(f"seed {jobs[0][1]}", flush=True)
-        files, spawn = originals(folder), mp.get_context("spawn")
-        with ProcessPoolExecutor(len(jobs), mp_context=spawn) as pool:
-            running = [pool.submit(attack, *job, files, folder / f"job{i}") for i, job in enumerate(jobs)]
-            found = [job.result() for job in running]
-    done, failures = sum((done for done, _ in found), Counter()), [each for _, some in found for each in some]
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory() as folder:
+        files = _originals(Path(folder))
+        if options.case is not None:
+            return _again(*options.case.split(":"), files, Path(folder))
+        print(f"seed {seed}", flush=True)
+        done: Counter[str] = Counter()
+        failures: list[str] = []
+        with ProcessPoolExecutor(options.jobs, mp_context=mp.get_context("spawn")) as pool:
+            kinds, seconds = options.kinds.split(","), 60 * options.minutes
+            jobs = [
+                pool.submit(attack, kinds, seed + job, seconds, files, Path(folder) / f"job{job}")
+                for job in range(options.jobs)
+            ]
+            for each in as_completed(jobs):  # a fault of the attack itself ends it at once
+                count, found = each.result()
+                done += count
+                failures += found
+        return _report(done, failures)
+
+
+def _report(done: Counter[str], failures: list[str]) -> int:
+    for failure in failures:
+        print(failure)
     print(", ".join(f"{count} {kind}" for kind, count in done.items()))
-    print(f"{done.total()} cases, {len(failures)} failures")
+    print(f"{sum(done.values())} cases, {len(failures)} failures")
     return 1 if failures else 0
+
+
+def _originals(folder: Path) -> Files:
+    return {
+        "pictures": originals.pictures(),
+        "videos": originals.videos(folder),
+        "models": originals.models(folder),
+        "matrices": originals.matrices(),
+        "logs": originals.logs(),
+        "keywords": originals.keywords(folder),
+    }
+
+
+def _again(kind: str, seed: str, chain: str, files: Files, folder: Path) -> int:
+    reading = Reading(Worker(), kind, int(seed), files.get(kind, {}), folder / "case")
+    found = reading.read(tuple(map(int, chain.split("."))))
+    reading.stop()
+    return _report(Counter({kind: 1}), found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The same content told in another way gives the same answer or an error, never another answer in silence."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +13,29 @@ from visionnmf.io import read_image, write_image
 from visionnmf.io.tables import read_tables
 from visionnmf.io.video.timeline import Timeline
 
-from .originals import Files
-
 
 class Equivalents:
-    """Cases: a picture in other bits, frames with other time stamps, a table in another dialect."""
+    """Cases by turns: a picture in other bits, frames with other time stamps, a table in another dialect."""
 
-    def __init__(self, kind: str, seed: int, files: Files, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.done: Counter[str] = Counter()
+        self.turns = 0
         self._seed, self._folder = seed, folder
         folder.mkdir()
+
+    def ready(self) -> bool:
+        return True
 
     def stop(self) -> None:
         """Leave nothing behind: each case overwrites the files of the one before."""
 
-    def step(self, number: int) -> str:
-        case = (self.bits, self.times, self.table)[number % 3]
-        draw = random.Random(f"{self._seed}:{number}")
-        return case(draw, np.random.default_rng(draw.randrange(1 << 32)))
+    def step(self) -> list[str]:
+        case = (self.bits, self.times, self.table)[self.turns % 3]
+        draw = random.Random(f"{self._seed}:{self.turns}")
+        self.turns += 1
+        self.done["equivalents"] += 1
+        found = case(draw, np.random.default_rng(draw.randrange(1 << 32)))
+        return [f"equivalents:{self._seed}:{self.turns - 1} {case.__name__}: {found}"] if found else []
 
     def bits(self, draw: random.Random, rng: np.random.Generator) -> str:
         eight = rng.integers(0, 256, (draw.randrange(20, 90), draw.randrange(20, 90), 3)).astype(np.uint8)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 import zipfile
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,96 +16,70 @@ from visionnmf.datasets import make_mosaic, make_surveillance
 from visionnmf.exceptions import MediaError
 from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
-from .originals import Files
-from .terminals import Run
+from .commands import SIGNALS, Forks, Fresh, Run, wait
 
-SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-NOT_BEGUN = b"Fatal Python error: init_"  # and exit code 1: a signal that came before the interpreter runs anything
+FRESH = 20  # one run in so many is a process of its own, which may be killed while it imports
+NOT_BEGUN = "Fatal Python error: init_"  # and exit code 1: a signal that came before the interpreter runs anything
 FULL_DISKS = 0.2  # share of the runs
 
 Content = dict[str, str]
 
 
 class Kills:
-    """Commands; `step` kills one, or runs it on a full disk, and returns what was wrong."""
+    """Commands by turns; `step` kills one, or runs it on a full disk, and returns what was wrong.
 
-    def __init__(self, kind: str, seed: int, files: Files, folder: Path) -> None:
+    Counted are those that a signal met while they ran. First each command runs once with nothing happening.
+    """
+
+    def __init__(self, seed: int, folder: Path) -> None:
         folder.mkdir()
-        self.seed, self.out, self.commands = seed, folder / "out", _commands(folder)
-        self.whole: dict[str, tuple[float, Content, int]] = {}  # seconds, outputs, bytes of the largest
+        self.folder, self.dice, self.forks = folder, random.Random(seed), Forks()
+        self.commands = _commands(folder)
+        self.whole: dict[str, tuple[float, Content]] = {}  # how long it takes, and what it writes
+        self.sizes: dict[str, int] = {}  # of the largest output
+        self.done: Counter[str] = Counter()
+        self.number = 0
+
+    @property
+    def turns(self) -> int:
+        """How many commands have run, those with nothing happening too, where others stand at so many cases."""
+        return self.number
+
+    def ready(self) -> bool:
+        return self.forks.ready()
+
+    def step(self) -> list[str]:
+        first = sorted(set(self.commands) - set(self.whole))
+        name = first[0] if first else self.dice.choice(sorted(self.commands))
+        out = self.folder / f"out{self.number}"
+        out.mkdir()
+        fresh = self.number % FRESH == FRESH - 1
+        self.number += 1
+        command = Command(name, self.commands[name], out, None if fresh else self.forks)
+        try:
+            if first:
+                return self._when_nothing_happens(command)
+            if self.dice.random() < FULL_DISKS:
+                self.done["full disks"] += 1
+                return _on_a_full_disk(command, self.whole[name][1], self.dice.randrange(self.sizes[name]))
+            met, failures = _killed(command, self.whole[name], self.dice)
+            self.done["kills"] += met
+            return failures
+        finally:
+            shutil.rmtree(out)
+
+    def _when_nothing_happens(self, command: "Command") -> list[str]:
+        start = time.monotonic()
+        run = command.start()
+        code = wait(run)
+        found = content(command.out)
+        self.whole[command.name] = time.monotonic() - start, found
+        files = [path for path in command.out.rglob("*") if path.is_file()]
+        self.sizes[command.name] = max((path.stat().st_size for path in files), default=1)
+        return [f"{command.name}: rc {code} when nothing happens: {_said(run)}"] if code or not found else []
 
     def stop(self) -> None:
-        """End; nothing is left running."""
-
-    def step(self, number: int) -> str:
-        dice = random.Random(f"{self.seed} {number}")
-        name = dice.choice(sorted(self.commands))
-        if name not in self.whole and (complaint := self._when_nothing_happens(name)):
-            return complaint
-        self.out.mkdir()
-        try:
-            return (self._on_a_full_disk if dice.random() < FULL_DISKS else self._killed)(name, dice)
-        finally:
-            shutil.rmtree(self.out)
-
-    def _run(self, name: str, *further: str, largest: int | None = None) -> Run:
-        words = [word.replace("OUT", str(self.out), 1) for word in self.commands[name]]
-        return Run([*words, *further], largest=largest)
-
-    def _when_nothing_happens(self, name: str) -> str:
-        """Run a command, and note how long it takes and what it writes."""
-        self.out.mkdir()
-        start, run = time.monotonic(), self._run(name)
-        code, seconds = run.wait(), time.monotonic() - start
-        sizes = [path.stat().st_size for path in self.out.rglob("*") if path.is_file()]
-        self.whole[name] = seconds, content(self.out), max(sizes, default=1)
-        shutil.rmtree(self.out)
-        return f"{name}: exit code {code} when nothing happens: {run.heard!r}" if code or not sizes else ""
-
-    def _on_a_full_disk(self, name: str, dice: random.Random) -> str:
-        _, expected, largest = self.whole[name]
-        most = dice.randrange(largest)
-        run = self._run(name, largest=most)
-        code, found = run.wait(), content(self.out)
-        what = f"{name}, files of at most {most} bytes: "
-        if code == 0 and found == expected:  # the next one may be smaller
-            return ""
-        if code not in (1, 2) or b"Traceback" in run.heard:
-            return f"{what}exit code {code}: {run.heard!r}"
-        return f"{what}left {sorted(found)}" if found else ""
-
-    def _killed(self, name: str, dice: random.Random) -> str:
-        """Send a signal at a random moment, look at what is left, and run again."""
-        seconds, expected, _ = self.whole[name]
-        number = dice.choice(SIGNALS)
-        run, limit = self._run(name), time.monotonic() + dice.uniform(0, 1.1 * seconds)
-        await_file = dice.random() < 0.5  # writing takes little of the time
-        while run.poll() is None and (not any(self.out.iterdir()) if await_file else time.monotonic() < limit):
-            time.sleep(0.001)
-        with suppress(ProcessLookupError):
-            os.kill(run.pid, number)
-        code = run.wait()
-        if NOT_BEGUN in run.heard:
-            code = -number
-        found, what = content(self.out), f"{name}, {number.name}: "
-        left = {file for file in found if Path(file).name.startswith(".")}
-        killed = number == signal.SIGKILL  # between the names of several files, those that have theirs are whole
-        if left and not killed:
-            return f"{what}left {sorted(left)}"
-        if b"Traceback" in run.heard and not killed and b"KeyboardInterrupt" not in run.heard:
-            return f"{what}{run.heard!r}"
-        if code not in (0, -number, 128 + number):
-            return f"{what}exit code {code}: {run.heard!r}"
-        names = set(found) - left
-        wanted = {file: whole for file, whole in expected.items() if not killed or file in names}
-        if names and {file: found[file] for file in names} != wanted:
-            return f"{what}{sorted(found)} in place of {sorted(expected)} or nothing"
-        again = self._run(name, "--force")
-        if code := again.wait():
-            return f"{what}the next run ends with {code}: {again.heard!r}"
-        found = content(self.out)
-        wrong = {file: found.get(file) for file in expected if found.get(file) != expected[file]}
-        return f"{what}the next run gives {wrong} in place of {expected}" if wrong else ""
+        self.forks.stop()
 
 
 def _commands(folder: Path) -> dict[str, list[str]]:
@@ -148,6 +123,19 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     }
 
 
+class Command:
+    """A command, and where it writes."""
+
+    def __init__(self, name: str, words: list[str], out: Path, forks: Forks | None) -> None:
+        self.name, self.out, self.forks = name, out, forks
+        self.words = [word.replace("OUT", str(out), 1) if word.startswith("OUT") else word for word in words]
+        self.said = out.with_suffix(".said")
+
+    def start(self, *further: str, most: int | None = None) -> Run:
+        words = [*self.words, *further]
+        return Fresh(words, self.said, most) if self.forks is None else self.forks.run(words, self.said, most)
+
+
 def content(out: Path) -> Content:
     """Return the outputs by name, and of each what tells that it is whole, which no rounding changes."""
     return {str(path.relative_to(out)): _whole(path) for path in sorted(out.rglob("*")) if path.is_file()}
@@ -169,3 +157,64 @@ def _whole(path: Path) -> str:
         return f"{path.read_bytes().count(10)} lines"
     except (MediaError, zipfile.BadZipFile) as error:
         return f"not whole: {error}"
+
+
+def _said(run: Run) -> str:
+    return run.said.read_text(errors="replace")[-300:] if run.said.exists() else ""
+
+
+def _killed(command: Command, whole: tuple[float, Content], dice: random.Random) -> tuple[bool, list[str]]:
+    """Send a signal at a random moment, then run again; return whether it met the command, and what was wrong."""
+    seconds, expected = whole
+    number, out = dice.choice(SIGNALS), command.out
+    run = command.start()
+    # half of the signals when writing has begun, which takes little of the time
+    limit = time.monotonic() + dice.uniform(0, 1.1 * seconds)
+    await_file = dice.random() < 0.5
+    while run.poll() is None and (not any(out.iterdir()) if await_file else time.monotonic() < limit):
+        time.sleep(0.001)
+    met = run.poll() is None
+    if met:
+        with suppress(ProcessLookupError):
+            os.kill(run.pid, number)
+    code = wait(run)
+    if run.said.exists() and NOT_BEGUN in run.said.read_text(errors="replace"):  # it may be killed before it has one
+        code = -number
+    return met, _after(command, number, code, _said(run), expected)
+
+
+def _after(command: Command, number: signal.Signals, code: int | str, said: str, expected: Content) -> list[str]:
+    """Look at what a killed command left, and run it again."""
+    out, what = command.out, f"{command.name}, {number.name}: "
+    found = content(out)
+    left = {file for file in found if Path(file).name.startswith(".")}
+    if left and number != signal.SIGKILL:
+        return [f"{what}left {sorted(left)}"]
+    if "Traceback" in said and number != signal.SIGKILL and "KeyboardInterrupt" not in said:
+        return [f"{what}{said}"]
+    if code not in (0, -number, 128 + number):
+        return [f"{what}exit code {code}: {said}"]
+    names = set(found) - left
+    some = number == signal.SIGKILL  # between the names of several files: those that have theirs are whole
+    wanted = {k: v for k, v in expected.items() if not (some and k not in names)}
+    if names and {name: found[name] for name in names} != wanted:
+        return [f"{what}{sorted(found)} in place of {sorted(expected)} or nothing"]
+    again = command.start("--force")
+    code = wait(again)
+    if code != 0:
+        return [f"{what}the next run ends with {code}: {_said(again)}"]
+    found = content(out)
+    wrong = {name: found.get(name) for name in expected if found.get(name) != expected[name]}
+    return [f"{what}the next run gives {wrong} in place of {expected}; {_said(again)}"] if wrong else []
+
+
+def _on_a_full_disk(command: Command, expected: Content, most: int) -> list[str]:
+    run = command.start(most=most)
+    code, found = wait(run), content(command.out)
+    said = _said(run)
+    what = f"{command.name}, files of at most {most} bytes: "
+    if code == 0 and found == expected:  # the next one may be smaller
+        return []
+    if code not in (1, 2) or "Traceback" in said:
+        return [f"{what}exit code {code}: {said}"]
+    return [f"{what}left {sorted(found)}"] if found else []

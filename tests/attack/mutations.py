@@ -11,7 +11,25 @@ from typing import Any
 
 import numpy as np
 
-ODD = (0, 1, 2, *(2**bits - less for bits in (7, 8, 15, 16, 31, 32, 63, 64) for less in (1, 0)), 2**40)
+ODD = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    256,
+    32767,
+    32768,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**40,
+    2**63 - 1,
+    2**64 - 1,
+)
 
 LARGEST = 8 << 20  # bytes of a file that is not mutated any more
 
@@ -89,8 +107,9 @@ def _zip(data: bytes, random: Random) -> bytes:
         array = np.load(io.BytesIO(parts[name])).copy()
         flat = array.reshape(-1)
         with np.errstate(over="ignore"):  # 1e300 in single precision
-            odd = random.choice((0, -1, 1e300, np.nan, np.inf)) if array.dtype.kind == "f" else 99
-            flat[random.randrange(len(flat))] = odd
+            flat[random.randrange(len(flat))] = (
+                random.choice((0, -1, 1e300, np.nan, np.inf)) if array.dtype.kind == "f" else 99
+            )
         parts[name] = _npy_bytes(array)
     elif action == 3:
         parts[name] = _npy_bytes(np.zeros(random.choice((0, *[10**6] * 8, 2 * 10**7)), random.choice(("u1", "f8"))))
@@ -125,8 +144,24 @@ def _npy(data: bytes, random: Random) -> bytes:
 
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, 0, -1, 10**30, 1e308, "", "evil", [], {}, [[]] * 50, "array", "inf", {"array": None}),
-    *({"tuple": [1, 2]}, {"object": ["NMF", {"dict": [[], []]}]}, {"strings": ["a"] * 9}, {"float": "nan"}),
+    *(
+        None,
+        True,
+        0,
+        -1,
+        10**30,
+        1e308,
+        "",
+        "evil",
+        [],
+        {},
+        [[]] * 50,
+        "array",
+        "inf",
+        {"array": None},
+        {"float": "nan"},
+    ),
+    *({"tuple": [1, 2]}, {"slice": [None, None, 0]}, {"object": ["NMF", {"dict": [[], []]}]}, {"strings": ["a"] * 9}),
 )
 
 
@@ -142,14 +177,41 @@ def _leaf(value: Any, random: Random) -> Any:
     return changed
 
 
+def _boxes(data: bytes, random: Random) -> bytes:
+    """Change a size, a count or a rate behind a four-letter name of a video's container."""
+    names = [b"moov", b"trak", b"stsz", b"stco", b"stts", b"stsc", b"mdhd", b"tkhd", b"avcC", b"avih", b"strh", b"strf"]
+    places = [data.find(name) for name in (*names, b"idx1", b"movi", b"LIST", b"mvhd", b"stsd")]
+    at = random.choice([place for place in places if place >= 0]) + random.choice((-4, 4, 8, 12, 16, 20, 24, 28, 36))
+    value = random.choice(ODD[:14]) % 2**32
+    return data[:at] + struct.pack(random.choice("<>") + "I", value) + data[at + 4 :]
+
+
 def _text(data: bytes, random: Random) -> bytes:
     """Repeat a line, make one long, or put bytes in that are no text."""
     lines = data.split(b"\n")
     at = random.randrange(len(lines))
-    odd = (b"\0", b"\xff\xfe", b"\x1b[2J", b'"', b"'", b"$(", b"|" * 5000, b"9" * 400, b"nan", b"#")
+    odd = (
+        b"\0",
+        b"\xff\xfe",
+        b"\xf0\x9f\x92\xa9",
+        b"\x1b[2J",
+        b'"',
+        b"'",
+        b"<<EOF",
+        b"$(",
+        b"|" * 5000,
+        b"9" * 400,
+        b"nan",
+        b"#",
+    )
     line, bad = lines[at], random.choice(odd)
     lines[at : at + 1] = random.choice(([line[:3000]] * 3000, [line[:300] * 20_000], [line + bad], [bad + line]))
     return b"\n".join(lines)
 
 
-STRUCTURES: dict[str, Callable[[bytes, Random], bytes]] = {"npz": _zip, "npy": _npy, "log": _text, "csv": _text}
+STRUCTURES: dict[str, Callable[[bytes, Random], bytes]] = {
+    "npz": _zip,
+    "npy": _npy,
+    **dict.fromkeys(("mp4", "mkv", "avi"), _boxes),
+    **dict.fromkeys(("log", "csv"), _text),
+}

@@ -5,15 +5,17 @@ import random
 import re
 import resource
 import shutil
-import signal
 import subprocess
-import sys
-import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from .originals import Files
-from .reading import IDLE, processor_seconds
+import numpy as np
+
+from visionnmf.datasets import make_mosaic
+from visionnmf.io import write_image
+
+from .commands import COMMAND, wait
 
 # Parts of names that would steer a terminal, forge a line, be markup for rich, a formula, or are not UTF-8.
 STEERING = "\x1b[31337m"
@@ -41,23 +43,20 @@ DESCRIPTORS = (None, None, None, 40)  # the limit of open files
 COLUMNS = "1000"  # so that lines are not broken, where a part of a name could begin one
 
 
-class Run:
+class OnTerminal:
     """A command whose standard output and error are one terminal; `heard` holds what it has written."""
 
-    def __init__(self, words, changes=None, descriptors: int | None = None, largest: int | None = None) -> None:
+    def __init__(self, words: list[str], said: Path, changes: dict[str, str | None], descriptors: int | None) -> None:
         def prepare() -> None:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
             if descriptors is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-            if largest is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
 
-        changed = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": COLUMNS, **(changes or {})}
-        self.heard = b""
+        changed = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": COLUMNS, **changes}
+        self.said, self.heard = said, b""
         self._terminal, theirs = os.openpty()
         os.set_blocking(self._terminal, False)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "visionnmf", *words],
+            [*COMMAND, *words],
             stdin=subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,
@@ -75,64 +74,77 @@ class Run:
                 self.heard += data
         return code
 
-    def wait(self) -> int | str:
-        """Return the exit code; a sentence when the command hangs, which a busy machine does not make of it."""
-        last, since = 0.0, time.monotonic()
-        while self.poll() is None:
-            now = processor_seconds(self.pid)
-            if now - last > 0.05:
-                last, since = now, time.monotonic()
-            if time.monotonic() - since > IDLE:
-                self._process.kill()
-                return f"hangs: no work of the processor for {IDLE:.0f} s"
-            time.sleep(0.01)
-        self.poll()
+    def close(self) -> None:
         os.close(self._terminal)
-        return self._process.returncode
 
 
 class Terminals:
-    """Commands, each with a hostile name and in an odd environment; `step` runs one, and returns what was wrong."""
+    """Commands by turns, each with a hostile name and in an odd environment; `step` runs one."""
 
-    def __init__(self, kind: str, seed: int, files: Files, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, models: dict[str, bytes]) -> None:
         folder.mkdir()
         self.seed, self.folder = seed, folder
-        for name, content in files["models"].items():
+        for name, content in models.items():
             (folder / name).write_bytes(content)
+        self.done: Counter[str] = Counter()
+        write_image(folder / "photo.png", make_mosaic(40, 50, random_state=0).image)
+        np.save(folder / "rows.npy", np.random.default_rng(0).random((60, 9)))
         self.sound = {
-            ".png": files["pictures"]["a.png"],
-            ".npy": files["matrices"]["rows.npy"],
+            ".png": (folder / "photo.png").read_bytes(),
+            ".npy": (folder / "rows.npy").read_bytes(),
             ".log": b"ls\ncd\nvi\nmake\n" * 300,
             ".csv": b"a,b,c\n" + b"1,2,3\n4,5,7\n" * 20,
             ".mp4": b"",
         }
 
-    def stop(self) -> None:
-        """End; nothing is left running."""
+    @property
+    def turns(self) -> int:
+        return self.done["terminals"]
 
-    def step(self, number: int) -> str:
-        dice, place = random.Random(f"{self.seed} {number}"), self.folder / str(number)
+    def ready(self) -> bool:
+        return True
+
+    def step(self) -> list[str]:
+        number = self.turns
+        self.done["terminals"] += 1
+        dice = random.Random(f"{self.seed} {number}")
+        place = self.folder / str(number)
+        place.mkdir()
+        try:
+            return self._run(dice, place, f"terminals:{self.seed}:{number}")
+        finally:
+            shutil.rmtree(place)
+
+    def _run(self, dice: random.Random, place: Path, case: str) -> list[str]:
+        """Run a command drawn by `dice` on a file with a hostile name, and return what was wrong."""
         suffix = dice.choice(sorted(self.sound))
         name = "".join(dice.choices(PARTS, k=dice.randint(1, 3))) + suffix
         file = place / dice.choice(("", "".join(dice.choices(PARTS, k=1)))) / name
-        file.parent.mkdir(parents=True)  # one of the parts holds a slash
+        file.parent.mkdir(parents=True, exist_ok=True)  # one of the parts holds a slash
         if dice.random() < 0.9:  # else it is missing
             file.write_bytes(self.sound[suffix] if dice.random() < 0.6 else dice.randbytes(dice.randrange(300)))
         words = _words(dice, suffix, str(file), str(self.folder), str(place / "out"))
         changes, descriptors = dice.choice(SURROUNDINGS), dice.choice(DESCRIPTORS)
-        run = Run(words, changes, descriptors)
-        code, found = run.wait(), FORBIDDEN.search(run.heard)
-        shutil.rmtree(place)
+        run = OnTerminal(words, place / "said", changes, descriptors)
+        try:
+            code = wait(run)
+            run.poll()
+        finally:
+            run.close()
+        found = FORBIDDEN.search(run.heard)
         if code in (0, 1, 2) and not found:
-            return ""
-        what = repr(found[0]) if found else f"exit code {code}"
-        return f"{what}: {words}, {changes}, {descriptors} files: {run.heard[-2000:]!r}"
+            return []
+        what = f"exit code {code}" if found is None else repr(found[0])
+        return [f"{case}: {what}: {words}, {changes}, {descriptors} files: {run.heard[-2000:]!r}"]
+
+    def stop(self) -> None:
+        """End; nothing is left running."""
 
 
 def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -> list[str]:
     """Return a command for a file of a kind, or for another one; `models` is the folder of its models."""
     features = ["features", file, "--kind", "rgb", "--jobs", "1", "--out", f"{out}.csv"]
-    people, words, users, views = (f"{models}/{name}.npz" for name in ("faces", "words", "users", "views"))
+    people, words, users, views = (f"{models}/{name}.npz" for name in ("faces", "weighted", "users", "views"))
     folder, model = str(Path(file).parent), f"{out}.npz"
     pictures = [
         ["segment", file, "--out", out],
