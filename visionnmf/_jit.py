@@ -101,8 +101,8 @@ def _compiler() -> Any:
     class Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         def define_pipelines(self) -> list[Any]:
             """Return numba's passes for the function in `state`, without :data:`UNUSED_PASSES`."""
-            if self.state.library is None and not self.state.flags.no_cpython_wrapper:  # not a part
-                self.state.library = _library_of_its_own(self.state)
+            if self.state["library"] is None and not self.state.flags.no_cpython_wrapper:  # not a part
+                self.state["library"] = _library_of_its_own(self.state)
             complete = DefaultPassBuilder.define_nopython_pipeline(self.state)
             passes = PassManager(complete.pipeline_name)
             for one, description in complete.passes:

@@ -124,7 +124,7 @@ class Segment(Panel):
             self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, wanted=wanted)
 
     def _is_other(self) -> bool:
-        """Return whether the chosen image is not the one that was segmented, and then say so."""
+        """Say so if another image is chosen than the segmented one, and return whether one is."""
         other = self.image.value is not None and self.image.value.data is not self._image
         if other:
             self.command.value = self.python.value = ""

@@ -296,14 +296,18 @@ def test_scribbles_have_a_command_while_they_are_as_saved(viewer, photo, tmp_pat
     assert widget.command.value == without
 
 
-def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
+def save_a_stroke(widget):
     click(widget.start)
     click(widget.draw)
     wait(widget)
     stroke(widget.markers.value, 1, 60, (40, 400))
     wait(widget)
     click(widget.save)
+
+
+def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
     run = run_command(*shlex.split(widget.command.value)[1:])
     assert run.exit_code == 0 and "skipped; photo_labels.png: exists already" in run.stderr
     widget.scale.value = 0.6
@@ -323,12 +327,7 @@ def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, p
     widget = opened(viewer, photo, "Segment")
     (tmp_path / "bird.png").write_bytes(photo.read_bytes())
     write_image(tmp_path / "small.png", read_image(photo)[:200, ::-1])
-    click(widget.start)
-    click(widget.draw)
-    wait(widget)
-    stroke(widget.markers.value, 1, 60, (40, 400))
-    wait(widget)
-    click(widget.save)
+    save_a_stroke(widget)
     files, shown = sorted(tmp_path.iterdir()), widget.made("segments").data.copy()
     for name in ("bird", "small"):
         ((data, attributes, _),) = read(tmp_path / f"{name}.png")
