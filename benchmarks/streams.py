@@ -18,7 +18,7 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf import ConservativeNMF, OnlineNMF, fit_stream
-from visionnmf.io.chunks import open_chunks
+from visionnmf.models.chunks import open_chunks
 
 Array = NDArray[Any]
 
@@ -91,15 +91,14 @@ def sources() -> None:
         for kind, make in WRITERS.items():
             source = make(X, folder)
             begin = time.process_time()
-            with open_chunks(source) as chunks:
-                count = sum(chunk.shape[0] for chunk in chunks.chunks(CHUNK))
+            count = sum(chunk.shape[0] for chunk in open_chunks(source).chunks(CHUNK))
             assert count == N_ROWS
             print(f"| {kind} | {1e6 * (time.process_time() - begin) / N_ROWS:.2f} |", flush=True)
 
 
-def npy(X: Array, folder: Path) -> Path:
+def npy(X: Array, folder: Path) -> Array:
     np.save(folder / "x.npy", X)
-    return folder / "x.npy"
+    return np.load(folder / "x.npy", mmap_mode="r")
 
 
 def hdf5(X: Array, folder: Path) -> Any:
@@ -115,10 +114,12 @@ def zarr(X: Array, folder: Path) -> Any:
     return zarr.create_array(store=str(folder / "x.zarr"), data=X, chunks=(CHUNK, N_FEATURES))
 
 
-def text(X: Array, folder: Path) -> Path:
+def text(X: Array, folder: Path) -> Any:
+    import pandas
+
     with (folder / "x.csv").open("w") as file:
         file.writelines(",".join(map(str, row)) + "\n" for row in X.tolist())
-    return folder / "x.csv"
+    return pandas.read_csv(folder / "x.csv", header=None, chunksize=CHUNK)
 
 
 WRITERS: dict[str, Callable[[Array, Path], Any]] = {

@@ -68,7 +68,6 @@ PUBLIC = {  # the modules whose names are public, and what they hold
     "visionnmf.plotting": "Plots",
     "visionnmf.metrics": "Measures of clusterings",
     "visionnmf.io": "Pictures, video, tables and model files",
-    "visionnmf.io.chunks": "Sources of samples for streams",
     "visionnmf.datasets": "Data sets",
     "visionnmf.exceptions": "Errors",
     "visionnmf.apps": "What all applications share",

@@ -137,7 +137,7 @@ def keywords(folder: Path) -> dict[str, bytes]:
 
 
 def matrices() -> dict[str, bytes]:
-    """Return matrices in MATLAB files, rows in .npy and text, tables of all kinds, and an .npz file of faces."""
+    """Return matrices in MATLAB files, tables of all kinds, and an .npz file of faces."""
     found = {}
     for name, compressed in (("plain", False), ("compressed", True)):
         buffer = io.BytesIO()
@@ -146,10 +146,6 @@ def matrices() -> dict[str, bytes]:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, images=(X.reshape(40, 4, 4) * 9).astype(np.uint8), labels=np.repeat(np.arange(8), 5))
     found["faces.npz"] = buffer.getvalue()
-    buffer = io.BytesIO()
-    np.save(buffer, X)
-    found["rows.npy"] = buffer.getvalue()
-    found["rows.csv"] = "\n".join(",".join(f"{value:.4f}" for value in row) for row in X).encode()
     return found | _tables()
 
 

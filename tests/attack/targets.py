@@ -16,7 +16,6 @@ from visionnmf.apps import annotation, faces, masquerade, multiview
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.datasets import load_faces
 from visionnmf.features import load_extraction
-from visionnmf.io.chunks import open_chunks
 from visionnmf.io.keywords import find_keywords
 from visionnmf.io.tables import read_tables
 
@@ -87,10 +86,7 @@ def _matrix(path: Path) -> int:
         return sum(table.X.nbytes for table in read_tables(path, key=key))
     if path.suffix == ".mat":
         return sum(array.nbytes for array in io.read_mat(path, ["fea", "gnd"]).values())
-    if path.suffix == ".npz":
-        return load_faces(path).images.nbytes
-    with open_chunks(path) as rows:
-        return max((chunk.nbytes for chunk in rows.chunks(256)), default=0)
+    return load_faces(path).images.nbytes
 
 
 def _log(path: Path) -> int:

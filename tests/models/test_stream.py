@@ -18,8 +18,7 @@ from sklearn.decomposition import MiniBatchNMF
 from visionnmf import NMF, Checkpoint, ConservativeNMF, OnlineNMF, fit_stream, load_model
 from visionnmf.engine.online import METHODS
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
-from visionnmf.io import write_image
-from visionnmf.io.chunks import open_chunks
+from visionnmf.models.chunks import open_chunks
 from visionnmf.models.stream import regrouped, shuffled
 
 X = np.random.default_rng(1).gamma(1, size=(97, 12))
@@ -247,20 +246,6 @@ def test_wherever_a_stream_breaks_off_it_ends_as_one_that_did_not(how, stops, tm
     assert (tmp_path / "x.npz").exists() == (stops[-1] > 30)
     model, source, options = STREAMS[how]()
     same_model(run(10**9), fit_stream(model, source, **options))
-
-
-def test_a_folder_of_images_is_shuffled_and_goes_on(rng, tmp_path):
-    (tmp_path / "images").mkdir()
-    for i, image in enumerate(rng.integers(0, 256, (30, 3, 4)).astype(np.uint8)):
-        write_image(tmp_path / "images" / f"{i:02}.png", image)
-    (tmp_path / "images" / "05.png").write_bytes(b"no image")
-    options = {"epochs": 3, "shuffle": True, "batch_size": 4}
-    for stop in (10, 50, 200):
-        at = tmp_path / "at.npz"
-        model = learnt(tmp_path / "images", checkpoint=at, callback=lambda n, _, stop=stop: n >= stop, **options)
-    assert model.n_samples_seen_ == 87
-    same_model(model, learnt(tmp_path / "images", **options))
-    assert not np.allclose(model.last_components_, learnt(tmp_path / "images", epochs=3, batch_size=4).last_components_)
 
 
 def test_an_order_of_any_seed_is_kept(tmp_path, monkeypatch):

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
 from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
-from visionnmf.io.chunks import Chunks, open_chunks
-from visionnmf.io.chunks.base import Indexed
 from visionnmf.io.inputs import check_path
 
+from .chunks import ArrayRows, Iterated, open_chunks
 from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 
 __all__ = ["Checkpoint", "fit_stream"]
@@ -26,8 +25,10 @@ __all__ = ["Checkpoint", "fit_stream"]
 Array = NDArray[Any]
 StreamCallback = Callable[[int, int | None], Any]
 
+Chunks = ArrayRows | Iterated
+
 BATCH = 1024  # samples in a batch of a model that has no `batch_size`
-GATHERED = 16  # blocks of a file whose samples are shuffled together
+GATHERED = 16  # stored blocks whose samples are shuffled together
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,11 @@ def fit_stream(
     ----------
     model : OnlineNMF or ConservativeNMF
         Continues to learn if it has learnt before.
-    source : array-like, sparse matrix, str, Path, iterable of array-like or Chunks
-        Array, file, folder or iterable; see :mod:`visionnmf.io.chunks`.
+    source : array-like, sparse matrix or iterable of array-like
+        Rows of numbers. The first axis counts the samples, others are features, so a stack of images has the shape
+        (n_images, height, width). Besides arrays of NumPy, SciPy, pandas and Dask and memory maps it may be anything
+        with a `shape` and a `dtype` that returns rows when it is sliced, such as ``h5py.Dataset`` and ``zarr.Array``,
+        or an iterable whose items are arrays of some samples each; a generator can be read only once.
     epochs : int, default=1
         Passes over the source.
     batch_size : int or None, default=None
@@ -90,7 +94,7 @@ def fit_stream(
     shuffle : bool, default=False
         Whether samples come in a new order in each pass. A source that can only be read in its order refuses it. Of
         arrays that are stored in blocks, such as those of h5py, sixteen blocks at a time are shuffled together, and the
-        blocks come in random order. Of a folder the files are shuffled, but not the frames of a video.
+        blocks come in random order.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the orders, which a checkpoint keeps.
     checkpoint : str, Path, Checkpoint or None, default=None
@@ -109,8 +113,10 @@ def fit_stream(
     ParameterError
         If an argument is out of its range or does not fit the source, if the checkpoint is of another stream, or if the
         model refuses a batch (NaN, negative numbers). The model is then as it was after the previous batch.
+    UnsupportedError
+        If an array holds no rows of numbers.
     MediaError
-        If a file cannot be read or written.
+        If the checkpoint cannot be read or written.
 
     Examples
     --------
@@ -134,13 +140,13 @@ def fit_stream(
     own = getattr(model, "batch_size", None) or BATCH  # of the model, or 1024
     size = check_count(own if batch_size is None else batch_size, "batch_size")
     callback = check_callable(callback, "callback")
-    with open_chunks(source) as chunks:
-        _check_source(chunks, epochs, shuffle)
-        stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
-        if saving is not None and saving.resume and os.path.lexists(saving.path):
-            # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
-            stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
-        stream.run(epochs, saving, callback)
+    chunks = open_chunks(source)
+    _check_source(chunks, epochs, shuffle)
+    stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
+    if saving is not None and saving.resume and os.path.lexists(saving.path):
+        # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
+        stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
+    stream.run(epochs, saving, callback)
     return model
 
 
@@ -148,7 +154,7 @@ def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
     """Raise ParameterError if the source cannot be read as often, or in the order, that is asked for."""
     if epochs > 1 and not chunks.repeatable:
         raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
-    if shuffle and not (isinstance(chunks, Indexed) or chunks.can_reorder):
+    if shuffle and not isinstance(chunks, ArrayRows):
         raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
 
 
@@ -194,11 +200,8 @@ class _Stream:
 
     def _chunks(self) -> Iterator[Any]:
         """Return the chunks of the current pass, without the first `skip` samples, shuffled if there is a seed."""
-        if self.seed is not None:
-            rng = np.random.default_rng([self.seed, self.epoch])
-            if isinstance(self.chunks, Indexed):
-                return shuffled(self.chunks, self.size, self.skip, rng)
-            self.chunks.reorder(rng)
+        if self.seed is not None and isinstance(self.chunks, ArrayRows):
+            return shuffled(self.chunks, self.size, self.skip, np.random.default_rng([self.seed, self.epoch]))
         return self.chunks.chunks(self.size, self.skip)
 
     def _learn(self, batch: Any) -> None:
@@ -274,7 +277,7 @@ def joined(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def shuffled(chunks: Indexed, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:
+def shuffled(chunks: ArrayRows, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:
     """Yield all samples in random order, in portions of about `size`, without the first `skip` of that order.
 
     If samples are stored in blocks, these come in random order, and the samples of GATHERED, or more if a batch needs
