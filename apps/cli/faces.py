@@ -72,7 +72,7 @@ def train(
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        with results_folder(pictures, "--pictures", outside=source), run.progress(source, rate_of="") as bar:
+        with results_folder(pictures, "--pictures"), run.progress(source, rate_of="") as bar:
             report = faces.train(
                 source, model, training=training, reading=reading, pictures=pictures, force=force, progress=bar
             )
@@ -208,6 +208,6 @@ def shadows(
         check_exists(source, known=choices.FACE_SETS)
         from visionnmf.apps import faces
 
-        with results_folder(out, outside=source), run.steps(source, "people") as progress:
+        with results_folder(out), run.steps(source, "people") as progress:
             report = faces.unshadow(source, out, removal=removal, reading=reading, force=force, progress=progress)
         run.show(report)

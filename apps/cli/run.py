@@ -412,19 +412,14 @@ def placed(inputs: list[Input], out: Path | None) -> list[Input]:
 
 
 @contextmanager
-def results_folder(out: Path | None, option: str = "--out", *, outside: str = "") -> Iterator[None]:
+def results_folder(out: Path | None, option: str = "--out") -> Iterator[None]:
     """Make the folder for the results, if one is given; take it away again if nothing was written to it.
 
-    Raises MediaError, in which `option` names it, before any work is done, and ParameterError if it lies among the
-    faces of the folder `outside`.
+    Raises MediaError, in which `option` names it, before any work is done.
     """
     if out is None:
         yield
         return
-    if outside:
-        from visionnmf.io import check_outside
-
-        check_outside(out, outside)
     made = [path for path in (out, *out.parents) if not path.exists()]  # from the innermost, as they are taken away
     try:
         out.mkdir(parents=True, exist_ok=True)

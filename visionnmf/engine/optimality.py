@@ -255,7 +255,7 @@ class _Balance:
         within = np.ascontiguousarray(self.places[:, part].T)
         # overwrites `total`; the last two arguments are the derivatives to be found and working memory
         balance_signs(
-            starts, columns, bounds, self.unit, self.squares, within, total, 0.0, 1.0, self.enough,
+            starts, columns, bounds, self.unit, self.squares, within, total, self.enough,
             SIGN_SWEEPS, np.zeros(len(columns)), np.empty(len(self.places)),
         )  # fmt: skip
         return total.T * self.norms - self.penalty_gradient[:, part]

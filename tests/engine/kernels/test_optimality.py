@@ -11,7 +11,7 @@ from visionnmf.engine.kernels.manhattan import balance_signs
 def test_signs_are_balanced_as_well_as_they_can_be(weighted, rng):
     n_rows, n, r = 4, 9, 3
     A = rng.random((n, r))
-    F = rng.random((n_rows, r)) + 0.1
+    inside = np.full((n_rows, r), 0.5)
     G = 2 * rng.standard_normal((n_rows, r))
     zero = rng.random((n_rows, n)) < 0.6
     zero[0] = False
@@ -20,7 +20,7 @@ def test_signs_are_balanced_as_well_as_they_can_be(weighted, rng):
     starts = np.searchsorted(rows, np.arange(n_rows + 1))
     found = G.copy()
     scratch = np.zeros(len(columns)), np.empty(r)
-    balance_signs(starts, columns, bounds, A, (A**2).sum(axis=1), F, found, 0.0, np.inf, 0.0, 3000, *scratch)
+    balance_signs(starts, columns, bounds, A, (A**2).sum(axis=1), inside, found, 0.0, 3000, *scratch)
     np.testing.assert_array_equal(found[0], G[0])
     for j in range(1, n_rows):
         own = slice(starts[j], starts[j + 1])
@@ -38,5 +38,5 @@ def test_a_bound_takes_its_share(rng):
         ([0.5, 0.5], [3.0, 3.0], [2.0, 2.0]),
     ):
         G = np.array([gradient])
-        balance_signs(*one, np.array([codes]), G, 0.0, 1.0, 0.0, 100, np.zeros(1), np.empty(2))
+        balance_signs(*one, np.array([codes]), G, 0.0, 100, np.zeros(1), np.empty(2))
         np.testing.assert_allclose(G[0], expected, atol=1e-5)

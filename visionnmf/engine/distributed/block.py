@@ -322,7 +322,7 @@ class _ZeroResiduals:
         self.goal = self.signs.copy()
         balance_signs(
             bounds.indptr.astype(np.int64), bounds.indices.astype(np.int64), bounds.data, unit,
-            np.where(squares > 0, squares, np.inf), np.ascontiguousarray(within.T), G, 0.0, 1.0, enough,
+            np.where(squares > 0, squares, np.inf), np.ascontiguousarray(within.T), G, enough,
             BALANCE_SWEEPS, self.goal, np.empty(len(total)),
         )  # fmt: skip
         return np.asarray(G.T - total)

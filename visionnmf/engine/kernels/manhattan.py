@@ -439,24 +439,24 @@ def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignor
 
 @kernel(reassociate=True)
 def balance_signs(  # type: ignore[no-untyped-def]
-    starts, columns, bounds, A, squares, F, G, low, high, enough, sweeps, signs, distance
+    starts, columns, bounds, A, squares, places, G, enough, sweeps, signs, distance
 ):
     """Choose the subgradients at zero residuals so that the gradient of each row nearly vanishes, and update it.
 
     The subdifferential of ``m |e|`` at 0 is [-m, m]. For each row, projected coordinate descent minimises the distance
-    of the gradient to the cone of allowed gradients (0 for codes inside the box, one sign at a bound), which is a
-    bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance is
-    1-Lipschitz.
+    of the gradient `G` (n_rows, r) to the cone of allowed gradients (0 for codes inside the box, one sign at a bound),
+    which is a bounded least-squares problem. Each step decreases it, because the gradient of half the squared distance
+    is 1-Lipschitz. `places` (n_rows, r) is 0 where a code is at the lower bound, 1 at the upper one, 0.5 between.
 
     `starts` (n_rows + 1,) marks where each row's zero residuals begin in `columns` and `bounds` (their weights m > 0).
     `A` (n, r) >= 0 is the fixed factor, transposed, and `squares` (n,) the squared norms of its rows, infinite for zero
     rows. A row is done when its distance is below `enough`. `signs`, as long as `columns`, receives the subgradients.
     """
-    for j in range(F.shape[0]):
-        g, f = G[j], F[j]
+    for j in range(places.shape[0]):
+        g, at = G[j], places[j]
         # The call adds a multiple of a row of A to the gradient g, writes to `distance` the part of g that the bounds
         # do not allow, and returns its squared norm; a change of 0 only computes that.
-        left = _add_and_split(g, A[0], 0.0, f, low, high, distance)
+        left = _add_and_split(g, A[0], 0.0, at, distance)
         for _ in range(sweeps):
             if left <= enough * enough:
                 break
@@ -472,19 +472,19 @@ def balance_signs(  # type: ignore[no-untyped-def]
                     signs[e] = new
                     share = abs(new - old) / bound
                     moved = share if share > moved else moved
-                    left = _add_and_split(g, a, new - old, f, low, high, distance)
+                    left = _add_and_split(g, a, new - old, at, distance)
             if moved < 1e-6:  # no subgradient moved noticeably: the least-squares problem is solved
                 break
 
 
 @kernel(part=True)
-def _add_and_split(g, a, change, f, low, high, distance):  # type: ignore[no-untyped-def]
+def _add_and_split(g, a, change, at, distance):  # type: ignore[no-untyped-def]
     """Add ``change * a`` to the gradient `g`; write to `distance` what bounds do not absorb, and return its square."""
     total = 0.0
     for k in range(g.shape[0]):
         d = g[k] + change * a[k]
         g[k] = d
-        if (f[k] <= low and d > 0.0) or (f[k] >= high and d < 0.0):
+        if (at[k] <= 0.0 and d > 0.0) or (at[k] >= 1.0 and d < 0.0):
             d = 0.0
         distance[k] = d
         total += d * d
