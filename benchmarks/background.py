@@ -33,13 +33,13 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, Separated, tuning
-from visionnmf.apps.background.event_tables import find_boxes
+from visionnmf.apps.background.event_tables import MotionEvent, find_boxes
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import FOG_THRESHOLD
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.apps.evaluate.background import Confusion, TrueClip, score_clip
-from visionnmf.io.video.timeline import Timeline
+from visionnmf.io.video.timeline import ROUNDING, Timeline
 
 Frames = NDArray[np.uint8]
 Counts = NDArray[np.int64]  # true positives, false positives, false negatives
@@ -332,27 +332,34 @@ def spacings(n: int) -> dict[str, tuple[NDArray[np.float64], NDArray[np.intp]]]:
     }
 
 
-def n_events(video: Clip, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp]) -> list[int]:
-    """Return how many objects move, for half a second at least, and for any time."""
-    counts = []
-    for least in (0.5, 0.0):
-        finder, timeline, found = ObjectFinder(EventSettings(min_length=least), 1 / RATE), Timeline(1 / RATE), 0
-        for i in picks:
-            frame = video.frames[video.gt_index[i]]
-            part = Separated(int(i), frame, frame, masks[i], timeline.add(float(stamps[i])))
-            found += len(finder.add(part, find_boxes(masks[i], 0.0005)))
-        counts.append(found + len(finder.end()))
-    return counts
+def events_of(
+    video: Clip, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp], least: float
+) -> tuple[list[MotionEvent], list[float]]:
+    """Return the objects that move for so many seconds at least, and the times of the frames."""
+    finder, timeline, found = ObjectFinder(EventSettings(min_length=least), 1 / RATE), Timeline(1 / RATE), []
+    times = [timeline.add(float(stamps[i])) for i in picks]
+    for i, time in zip(picks, times, strict=True):
+        frame = video.frames[video.gt_index[i]]
+        found += finder.add(Separated(int(i), frame, frame, masks[i], time), find_boxes(masks[i], 0.0005))
+    return found + finder.end(), [*times, timeline.end]
 
 
 def events() -> None:
-    """Print how many events of objects true masks have, where their time stamps are not even."""
+    """Print how many events of objects true masks have, where their time stamps are not even.
+
+    A cell has the events of half a second or more, those of the even times that last as long at these times, and all.
+    """
     print("\n| clip (masks) |", " | ".join(spacings(2)), "|\n| --- |", " | ".join("---" for _ in spacings(2)), "|")
     for name in CLIPS:
-        video = load_clip(name)
-        masks = (video.gt_masks == 255).astype(np.uint8) * 255
-        cells = [n_events(video, masks, *given) for given in spacings(len(masks)).values()]
-        print(f"| {name} ({len(masks)}) |", " | ".join(f"{half} ({every})" for half, every in cells), "|", flush=True)
+        video, cells = load_clip(name), []
+        masks, given = (video.gt_masks == 255).astype(np.uint8) * 255, spacings(len(video.gt_masks))
+        spans = RATE * np.array([(one.first, one.until) for one in events_of(video, masks, *given["even"], 0)[0]])
+        for stamps, picks in given.values():
+            (half, times), (every, _) = (events_of(video, masks, stamps, picks, least) for least in (0.5, 0.0))
+            lengths = np.diff(np.interp(spans, [*picks, len(masks)], times)) if len(spans) else spans
+            due = np.count_nonzero(lengths >= 0.5 - ROUNDING)
+            cells.append(f"{len(half)} of {due} ({len(every)})")
+        print(f"| {name} ({len(masks)}) |", " | ".join(cells), "|", flush=True)
 
 
 PARTS = {

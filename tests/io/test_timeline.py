@@ -98,7 +98,7 @@ def _of_b_frames(path, stamps, **options):
     return path
 
 
-@pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.flv"])
+@pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.flv", "x.ts"])
 @pytest.mark.parametrize(
     "stamps",
     [
@@ -107,11 +107,13 @@ def _of_b_frames(path, stamps, **options):
         np.delete(np.arange(40) / 2, [10, 20, 21]),
         np.cumsum(np.random.default_rng(0).uniform(0.1, 90, 40)),
         np.concatenate([np.arange(20) * 10.0, 190 + np.arange(1, 21) / 25]),
+        *(np.concatenate([np.arange(60) / 25, 602.36 + np.arange(after) / 25]) for after in (1, 3, 16, 20)),
+        np.concatenate([np.arange(60) / 25, 12 + np.arange(4) / 25, 30 + np.arange(4) / 25, 650 + np.arange(3) / 25]),
     ],
-    ids=["a frame in two minutes", "five a second", "with gaps", "varying", "slow, then fast"],
+    ids=["slow", "five", "gaps", "varying", "slow_then_fast", "pause_1", "pause_3", "pause_16", "pause_20", "pauses"],
 )
 def test_slow_frames_that_are_stored_in_another_order_keep_their_times(tmp_path, name, stamps):
-    times, _ = times_of(_of_b_frames(tmp_path / name, stamps))
+    times, _ = times_of(_of_b_frames(tmp_path / name, stamps, format={".ts": "mpegts"}.get(name[1:])))
     assert times == pytest.approx(stamps - stamps[0], abs=2e-3)
 
 
@@ -217,9 +219,63 @@ def test_holes_are_counted_where_a_container_rounds_to_milliseconds(declared):
     assert timeline.hole_note == "3 frames are missing: 2 after 1.30 s, 1 after 3.64 s"
 
 
-def test_rates_that_vary_lack_nothing():
-    for stamps in (np.cumsum(np.random.default_rng(0).uniform(0.02, 0.2, 100)), np.arange(100) ** 2 / 25):
-        timeline = Timeline(0.04, None)
+@pytest.mark.parametrize(("declared", "rate"), [(25, 25), (20, 25), (15, 25), (30, 29.97), (17.3, 120), (0.01, 0.2)])
+@pytest.mark.parametrize(("shown", "of"), [("01", 3), ("012", 4), ("0123", 5), ("024", 5), ("0123456", 9)])
+def test_frames_that_are_missing_at_regular_distances_are_said(declared, rate, shown, of):
+    timeline, stamps = Timeline(1 / declared, None), [n / rate for n in range(300) if str(n % of) in shown]
+    for stamp in stamps:
+        timeline.add(round(stamp, 3))
+    lost, most = round(stamps[-1] * rate) + 1 - len(stamps), "or 2" if of < 9 else "to 3"
+    begin, rest = timeline.hole_note.split(", or the rate varies: frames come 1 ")
+    assert begin == f"{lost} of {lost + len(stamps)} frames are missing"
+    assert rest.startswith(f"{most} steps of ") and float(rest.split()[4]) == pytest.approx(1 / rate, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.ts", "x.avi"])
+def test_every_fifth_frame_of_a_file_is_missing(tmp_path, name):
+    numbers = [n for n in range(120) if n % 5 != 2]
+    codec = "mpeg4" if name == "x.avi" else "libx264"
+    times, reader = times_of(encode(tmp_path / name, codec, "yuv420p", frames=LONG[:96], pts=numbers))
+    assert times == pytest.approx(np.array(numbers) / 25, abs=1e-3)
+    (note,) = reader.notes
+    assert note == "24 of 120 frames are missing, or the rate varies: frames come 1 or 2 steps of 0.04 s apart"
+
+
+_RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        np.cumsum(_RNG.uniform(0.02, 0.2, 100)),
+        np.arange(100) ** 2 / 25,
+        np.cumsum(np.repeat([0.02, 0.04], 150)),
+        np.cumsum(np.repeat([1 / 30, 1 / 24, 1 / 15], 100)),
+        np.cumsum(_RNG.choice([1 / 24, 1 / 30], 300)),
+        np.arange(300) / 29.97 + _RNG.uniform(-0.004, 0.004, 300),
+        np.cumsum([2 / 60, 3 / 60] * 150),
+        np.cumsum(1 + _RNG.geometric(0.2, 300)) / 60,
+        np.cumsum(np.repeat([1, 33] * 20, _RNG.integers(2, 9, 40))) / 25,
+        np.arange(300) / 5000,
+        np.array([0, 0.04, 0.12, 0.16]),
+    ],
+    ids=[
+        "even",
+        "parabola",
+        "twice",
+        "telephone",
+        "film",
+        "jitter",
+        "pulldown",
+        "screen",
+        "mpdecimate",
+        "fast",
+        "short",
+    ],
+)
+def test_rates_that_vary_lack_nothing(stamps):
+    for declared in (25, 24, 60):
+        timeline = Timeline(1 / declared, None)
         for stamp in stamps:
             timeline.add(stamp)
         assert timeline.varies and timeline.hole_note is None

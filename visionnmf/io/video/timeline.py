@@ -22,6 +22,7 @@ RECENT = 3  # frames whose median duration is the usual one
 CATCH_UP = 4  # times as fast as usual come frames whose stamps are behind
 ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
 HOLES = 0.1  # share of intervals that are not the usual one, up to which these are losses of a constant rate
+MIXED = 0.25  # share of single steps, and of longer ones that single ones follow, from which on frames may be missing
 LONG = 1.5  # times the usual interval: something may be missing
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
 SHOWN = 3  # holes that a note names
@@ -90,7 +91,8 @@ class Timeline:
         self._stamp: float | None = None  # of the latest frame
         self._left: float | None = None  # the zero before stamps jumped
         self._wait: float | None = None  # from the latest frame to the next, which another connection brings
-        self._intervals: Counter[int] = Counter()  # in milliseconds
+        self._pairs: Counter[tuple[int, int]] = Counter()  # intervals, each after the one before, in milliseconds
+        self._before = 0  # the latest of them
         self._long: list[tuple[float, float]] = []  # times before long intervals, and these
 
     @property
@@ -153,26 +155,50 @@ class Timeline:
         self.pause = interval - usual if interval > max(PAUSE, TIMES_USUAL * usual) else 0.0
         self.shown = interval - self.pause
         self._recent.append(interval)
-        self._intervals[round(1000 * interval)] += 1
+        before, self._before = self._before, max(1, round(1000 * interval))
+        self._pairs[before, self._before] += 1
         if interval > LONG * usual and len(self._long) < MOST_HOLES:
             self._long.append((self.time, interval))
 
     @property
     def hole_note(self) -> str | None:
-        """How many frames a constant rate lacks, and where; None if it lacks none, or the rate varies."""
-        if not self._long:
+        """How many frames are missing, or could be, and where; None if none is, or the rate varies."""
+        intervals: Counter[int] = Counter()
+        for (_, interval), n in self._pairs.items():
+            intervals[interval] += n
+        if not intervals:
             return None
-        usual = self._intervals.most_common(1)[0][0] / 1000
+        usual = intervals.most_common(1)[0][0] / 1000
         step = self.step if abs(usual - self.step) <= ROUNDING else usual
-        even = sum(n for interval, n in self._intervals.items() if abs(interval - 1000 * step) <= 1000 * ROUNDING)
+        even = sum(n for interval, n in intervals.items() if abs(interval - 1000 * step) <= 1000 * ROUNDING)
         if even < (1 - HOLES) * (self.count - 1):
-            return None
+            return self._note_on_steps(intervals)
         holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
         more = ", ..." if len(holes) > SHOWN else ""
         places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
-        large = ((n, interval / 1000) for interval, n in self._intervals.items() if interval / 1000 > LONG * step)
+        large = ((n, interval / 1000) for interval, n in intervals.items() if interval / 1000 > LONG * step)
         lost = sum(n * (round(interval / step) - 1) for n, interval in large)
         return f"{counted(lost, 'frame')} {'is' if lost == 1 else 'are'} missing: {places}{more}" if holes else None
+
+    def _note_on_steps(self, intervals: Counter[int]) -> str | None:
+        """Return how many frames could be missing where single and longer steps alternate, as after regular losses."""
+        least = min((interval for interval, n in intervals.items() if n > HOLES * self.count), default=0)
+        n_single = sum(n for interval, n in intervals.items() if interval <= LONG * least)
+        if self.count <= 1 / HOLES or n_single < MIXED * self.count:
+            return None
+        step = sum(interval * n for interval, n in intervals.items() if interval <= LONG * least) / n_single
+        steps = {interval: max(1, round(interval / step)) for interval in intervals}
+        # The step is known to half a millisecond, so an interval of several may be off by as many times that.
+        off = {each: min(1000 * ROUNDING * (1 + steps[each]) / 2, step / 8) for each in intervals}
+        even = sum(n for each, n in intervals.items() if abs(each - steps[each] * step) <= off[each])
+        n_left = sum(n for (before, now), n in self._pairs.items() if steps[now] == 1 < steps.get(before, 0))
+        if even < (1 - HOLES) * (self.count - 1) or n_left < MIXED * (self.count - 1 - n_single):
+            return None
+        lost, most = sum(n * (steps[interval] - 1) for interval, n in intervals.items()), max(steps.values())
+        return (
+            f"{lost} of {lost + self.count} frames are missing, or the rate varies: frames come 1 "
+            f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart"
+        )
 
     def resume(self, seconds: float) -> None:
         """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
