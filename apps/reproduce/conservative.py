@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from visionnmf.apps.drawing import components_picture, grey_pictures, tiled
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.io import read_arrays
 
-from .data import data_file
+from .data import data_file, kept
 from .experiments import Experiment, Result, Row, Sizes
 
 Array = NDArray[Any]
@@ -94,9 +94,9 @@ def found_images(sizes: Sizes) -> Result:
     return Result(rows, pictures)
 
 
-@cache
+@kept
 def learnt(n_components: int, seed: int, quick: bool) -> ConservativeNMF:
-    """Return the model of MNIST images of norm 1, with the default w = 1e-5, kept for several figures."""
+    """Return the model of MNIST images of norm 1, with the default w = 1e-5."""
     X = digits(10000 if quick else N_IMAGES)
     X /= np.linalg.norm(X, axis=1)[:, None]
     passes = 2 if quick else 10

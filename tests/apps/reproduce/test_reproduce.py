@@ -155,10 +155,17 @@ def test_higher_figures_can_be_better():
 
 
 def test_methods_are_compared_run_by_run():
-    figures = {"a": [[1, 2], [3, 4]], "b": [0, 0], "c": [5, 5, 5, 5]}
+    figures = {"a": [1, 2, 3, 4], "b": [0, 0], "c": [5, 5, 5, 5]}
     rows = comparisons("{0} above {1}", figures, ["a"], {"b": "yes", "c": "no"})
     assert [row.what for row in rows] == ["a above b", "a above c"]
     assert [row.ours for row in rows] == ["1.5 against 0 (2 of 2 runs)", "2.5 against 5 (0 of 4 runs)"]
+
+
+def test_the_ranks_of_a_split_are_not_runs():
+    figures = {"a": np.ones((2, 8)), "b": np.zeros((10, 8)), "c": np.repeat([[0], [3]], 8, axis=1)}
+    rows = comparisons("{0} above {1}", figures, ["a"], {"b": "yes", "c": "yes"})
+    assert [row.verdict for row in rows] == ["confirmed; 2 pairs only", "level; 2 pairs only"]
+    assert rows[1].ours == "1 against 1.5 (1 of 2 runs)"
 
 
 def test_each_item_is_complete():
