@@ -109,9 +109,14 @@ def test_the_page_sets_the_paper_and_ours_side_by_side(calls, tmp_path):
 
 
 def test_an_unknown_name_has_the_nearest(calls, tmp_path):
-    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out")
+    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out", "--report", tmp_path / "new" / "page.html")
     assert run.exit_code == 2 and "the nearest is made/fig-1" in run.stderr
-    assert not (tmp_path / "out").exists()
+    run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "out", "--data", tmp_path / "nothing")
+    assert run.exit_code == 2 and "is not a folder" in run.stderr
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "file").touch()
+    run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "file")
+    assert run.exit_code == 2 and "file/made/fig-1.json: cannot be written (Not a directory)" in run.stderr
 
 
 def test_names_are_needed_and_an_item_that_runs(calls, tmp_path):
