@@ -194,6 +194,11 @@ def test_parts_are_matched_one_to_one(rng):
     assert conservative.match(parts, np.tile(parts[:1], (5, 1))).min() < 0.9
 
 
+@pytest.mark.parametrize(("counts", "second"), [([90, 5, 1, 4], True), ([90, 9, 6, 5], False), ([90, 3, 0, 1], False)])
+def test_a_second_peak_is_twice_the_valley(counts, second):
+    assert conservative.rises_again(np.array(counts)) == second
+
+
 def test_missing_alarms_are_those_of_the_largest_threshold_within_the_rate():
     scores = np.array([1.0, 2, 3, 4, 2.5, 5])
     labels = np.array([False, False, False, False, True, True])
