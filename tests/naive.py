@@ -27,7 +27,8 @@ def minimise_1d(a, z, c, s=0.0, b=0.0, d=0.0, low=0.0, high=np.inf):
                 candidates.append(x)
     values = [objective_1d(x, a, z, c, s, b, d) for x in candidates]
     best = min(values)
-    optimal = [x for x, v in zip(candidates, values, strict=True) if v <= best + 1e-12 * (1 + abs(best))]
+    tie = 0 if b > 0 else 1e-12 * (1 + abs(best))  # a parabola has one minimiser, next to which it is flat
+    optimal = [x for x, v in zip(candidates, values, strict=True) if v <= best + tie]
     return best, min(optimal), max(optimal)
 
 

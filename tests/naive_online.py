@@ -181,3 +181,19 @@ def diagonal_update(H, A, B):
     """OMF-DA (section IV.F)."""
     steps = [(A[j] @ H - B[j]) / A[j, j] if A[j, j] > 0 else 0 for j in range(len(H))]
     return np.array([on_simplex(row - step) for row, step in zip(H, steps, strict=True)])
+
+
+def onmf(chunks, H, rounds):
+    """ONMF, equations 35 to 37, whose codes of all samples are kept; the factorisation by least squares in turn."""
+    past = np.zeros((0, len(H)))
+    for X in chunks:
+        sizes = np.array([np.sqrt(sum(past[:, k] ** 2)) for k in range(len(H))])
+        stacked = np.concatenate([sizes[:, None] * H, X])
+        for _ in range(rounds):
+            W = codes(stacked, H)
+            H = codes(stacked.T, W.T).T
+        past = past / np.where(sizes > 0, sizes, 1) @ W[: len(H)]
+        past = np.concatenate([past, W[len(H) :]])
+        norms = np.array([np.sqrt(sum(row**2)) for row in H])  # scales are free
+        H, past = H / norms[:, None], past * norms
+    return H, past

@@ -12,10 +12,11 @@ def clipped(F, step):
     return np.maximum(F, 0)
 
 
-def smoothing_half(x, A, F, width, laplacian=None, *, alpha=0.0, prox=clipped, steps=None):
+def smoothing_half(x, A, F, width, laplacian=None, *, alpha=0.0, prox=clipped, cost=lambda F: 0.0, steps=None):
     """Algorithm 2 for ``x ~ A' F`` (samples are columns), with the stop of equation 22, or a number of steps.
 
-    With a graph (4.2), the elastic net of `alpha` (4.4), or the ``prox(F, step)`` of a box (4.1) or of groups (4.3).
+    With a graph (4.2), the elastic net of `alpha` (4.4), or the ``prox(F, step)`` of a box (4.1) or of groups (4.3),
+    which have a `cost`.
     """
     q = np.array([np.sqrt(sum(a * a for a in column)) for column in A.T])
     L = np.zeros((F.shape[1],) * 2) if laplacian is None else laplacian
@@ -25,7 +26,7 @@ def smoothing_half(x, A, F, width, laplacian=None, *, alpha=0.0, prox=clipped, s
     def smoothed(F):
         tau = np.abs(A.T @ F - x) / q[:, None]
         psi = np.where(tau < width, tau**2 / (2 * width), tau - width / 2)
-        return (q[:, None] * psi).sum() + np.trace(F @ L @ F.T) / 2
+        return (q[:, None] * psi).sum() + alpha / 2 * ((A.T @ F - x) ** 2).sum() + np.trace(F @ L @ F.T) / 2 + cost(F)
 
     gradients, weight = np.zeros_like(F), 0.0
     for k in range(steps or 1000):
@@ -46,8 +47,13 @@ def median_half(x, A, F, *, high=np.inf, laplacian=None, alpha=0.0, precision=No
     Theorem 3 with a graph, and the same with the elastic net of `alpha`, whose parabola has the two parts added.
     """
     F, L = F.copy(), np.zeros((F.shape[1],) * 2) if laplacian is None else laplacian
+
+    def objective():
+        E = A.T @ F - x
+        return np.abs(E).sum() + alpha / 2 * (E**2).sum() + np.trace(F @ L @ F.T) / 2
+
     while True:
-        before = np.abs(A.T @ F - x).sum()
+        before = objective()
         for k in range(len(F)):
             for j in range(F.shape[1]):
                 z = x[:, j] - A.T @ F[:, j] + A[k] * F[k, j]
@@ -55,7 +61,7 @@ def median_half(x, A, F, *, high=np.inf, laplacian=None, alpha=0.0, precision=No
                 b = (L[j, j] + alpha * A[k] @ A[k]) / 2
                 _, lowest, highest = minimise_1d(A[k], z, np.ones(len(z)), b=b, d=pull / (2 * b) if b else 0, high=high)
                 F[k, j] = min(max(F[k, j], lowest), highest)
-        if precision is None or abs(before - np.abs(A.T @ F - x).sum()) <= precision:
+        if precision is None or abs(before - objective()) <= precision:
             return F
 
 

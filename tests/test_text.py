@@ -1,6 +1,7 @@
 """Text from outside that is printed cannot steer a terminal, forge a line or reveal a password."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -48,3 +49,6 @@ def test_errors_become_one_line():
 
 def test_passwords_are_hidden():
     assert without_password("rtsp://me:secret@gate/1?x") == "rtsp://me:***@gate/1?x"
+    begin = time.process_time()
+    picture = "data:image/svg+xml;base64," + 300_000 * "ab"  # in a page; a search from each letter on takes minutes
+    assert printable(picture) == picture and time.process_time() - begin < 5

@@ -15,7 +15,7 @@ from visionnmf._checks import check_matplotlib
 from visionnmf._text import counted, printable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
-from visionnmf.io import check_outputs, check_parents, output_folder, read_image, read_reduced
+from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
 from .media import Clip, as_clip, reduced
 from .page import LARGE, SMALL, Block, Page, cell, share_cell
@@ -465,8 +465,7 @@ def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, 
         if force is None:  # the command has no --force
             raise OutputExistsError(f"{file}: exists already; give another name, or remove it") from error
         raise
-    output_folder(file.parent)
-    check_parents([file])
+    check_parents([file], created=True)
     name = typed[0].partition(" ")[2]
     kind = EvaluationPage if name.startswith("evaluate") else KINDS.get(name, Page)
     return kind(file, typed, settings, bool(force))

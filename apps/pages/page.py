@@ -18,7 +18,7 @@ from visionnmf import __version__
 from visionnmf._text import one_line, printable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import VisionNMFError
-from visionnmf.io import output_file, read_image, record_of
+from visionnmf.io import output_file, output_folder, read_image, record_of
 
 from .media import Image, as_image, as_vector
 
@@ -244,6 +244,7 @@ class Page:
             script=script,
             digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
+        output_folder(self.file.parent)
         with output_file(self.file, force=self.force) as temporary:
             temporary.write_text(content, "utf-8")
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import decode_image, read_image
 
+T = TypeVar("T")
 COREL_FEATURES = ("DenseHue", "DenseSift", "Rgb", "Lab")
 
 
@@ -48,6 +50,12 @@ def data_folder() -> Path | None:
     named = os.environ.get("VISIONNMF_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
     return folder if folder.is_dir() else None
+
+
+def kept(make: Callable[..., T]) -> Callable[..., T]:
+    """Let several figures share what `make` computes from the data of a folder and hashable arguments."""
+    found = cache(lambda folder, *arguments: make(*arguments))
+    return lambda *arguments: found(data_folder(), *arguments)
 
 
 def data_file(name: str) -> Path:

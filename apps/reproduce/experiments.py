@@ -177,13 +177,21 @@ def comparisons(
 ) -> list[Row]:
     """Return a row for each method of `firsts` beside each other one, as :func:`compared`; `what` is "{0} ... {1}".
 
-    `papers` has what the paper says about the other one. Figures without a partner are left out.
+    `papers` has what the paper says about the other one. Runs are the first axis of the figures: those along others,
+    such as the ranks of one split, are not runs of their own, and their mean is compared. Runs without a partner are
+    left out.
     """
     rows = []
     for first, (other, paper) in product(firsts, papers.items()):
-        pair = zip(*zip(np.ravel(figures[first]), np.ravel(figures[other]), strict=False), strict=True)
+        pair = zip(*zip(_of_runs(figures[first]), _of_runs(figures[other]), strict=False), strict=True)
         rows.append(compared(what.format(first, other), *pair, higher=higher, paper=paper))
     return rows
+
+
+def _of_runs(figures: ArrayLike) -> Any:
+    """Return one figure of each run, which is the first axis: the mean over the others."""
+    runs = np.atleast_1d(np.asarray(figures, float))
+    return runs.reshape(len(runs), -1).mean(axis=1)
 
 
 def _shown(value: float | str) -> str:

@@ -122,10 +122,8 @@ def _error(reconstructions: Array, images: Array) -> float:
     return float(np.square(reconstructions - images).sum(dtype=np.float64) / np.square(images).sum(dtype=np.float64))
 
 
-def figures_of(rows: Rows, column: str, kind: str, method: str, rank: int | None = None) -> list[float]:
-    """Return a column of the rows about a kind of corruption, a method and perhaps a rank: one of each split."""
+def figures_of(rows: Rows, column: str, kind: str, method: str, rank: int) -> list[float]:
+    """Return a column of the rows about a kind of corruption, a method and a rank: one of each split."""
     return [
-        row[column]
-        for row in rows
-        if row["corruption"] == kind and row["method"] == method and rank in (None, row["rank"])
+        row[column] for row in rows if row["corruption"] == kind and row["method"] == method and row["rank"] == rank
     ]

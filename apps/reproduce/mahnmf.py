@@ -26,7 +26,7 @@ from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
-from .data import load_face_set, load_photographs
+from .data import kept, load_face_set, load_photographs
 from .drawing import in_square, sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, comparisons, drawn_each, mean_curve
 from .face_methods import FIRST_SPLIT, FITTED, MAHNMF, METHODS, OTHERS, PER_PERSON, Condition, compare, figures_of, used
@@ -66,6 +66,7 @@ SENTENCES: dict[tuple[int, str], tuple[str, str]] = {
     **{(figure, kind): ("yes", "yes") for figure in (10, 11) for kind in ("none", "occlusion", *HEAVY)},
     (11, "gaussian"): ("yes", ""),
 }
+TABLE_RANK = 80
 BASES, RANK = 5, 50  # shown in figures 6 and 8
 
 
@@ -158,12 +159,12 @@ def sentence(figure: int, kind: str, other: str) -> str:
 def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions."""
     n_people, splits, most_test, iterations = sizes.pick(full=(None, 10, 10, 100), quick=(12, 1, 5, 15))
-    rows = compare(load(YALEB, n_people), CONDITIONS, FITTED, (80,), splits, most_test, iterations)
+    rows = compare(load(YALEB, n_people), CONDITIONS, FITTED, (TABLE_RANK,), splits, most_test, iterations)
     found = []
     for images, column in (("training", "train_error"), ("test", "test_error")):
         for kind, published in PUBLISHED.items():
             where = f"{spaced(kind)}, {images} set"
-            errors = {method: figures_of(rows, column, kind, method) for method in FITTED}
+            errors = {method: figures_of(rows, column, kind, method, TABLE_RANK) for method in FITTED}
             printed = dict(zip(OTHERS, published[images], strict=False)) | dict.fromkeys(MAHNMF, published[images][2])
             for method, values in errors.items():
                 deviation = float(np.std(values)) if len(values) > 1 else None
@@ -190,14 +191,14 @@ def accuracies(sizes: Sizes, *, name: str, figure: int) -> Result:
     panels, rows = [], []
     for test in ("clean", "corrupted"):
         for kind, _ in conditions:
-            curves = {
-                method: mean_curve(ranks, [figures_of(found, test, kind, method, rank) for rank in ranks])
+            figures = {  # (splits, ranks)
+                method: np.transpose([figures_of(found, test, kind, method, rank) for rank in ranks])
                 for method in METHODS
             }
+            curves = {method: mean_curve(ranks, values.T) for method, values in figures.items()}
             panels.append(Panel(f"{spaced(kind)}, {test} tests", curves, x_label="rank", y_label="accuracy, %"))
-            what = f"{spaced(kind)}, {test} tests: {{0}} above {{1}}, at all ranks"
+            what = f"{spaced(kind)}, {test} tests: {{0}} above {{1}}, mean of the ranks"
             papers = {other: sentence(figure, kind, other) for other in OTHERS}
-            figures = {method: figures_of(found, test, kind, method) for method in FITTED}
             rows += comparisons(what, figures, MAHNMF, papers)
     caption = "Accuracy against rank, mean and standard deviation of the splits."
     return Result(rows, {caption: curve_figure(panels, across=3)})
@@ -212,6 +213,7 @@ class CorruptedFits(NamedTuple):
     models: dict[str, NMF]
 
 
+@kept
 def corrupted_fits(sizes: Sizes, name: str, condition: Condition) -> CorruptedFits:
     """Fit each method, at rank 50, to seven images of each person, corrupted by a kind and a severity."""
     faces = load(name, sizes.pick(full=None, quick=12))
@@ -325,7 +327,8 @@ def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int, fi
             panels[number].append(Panel(kind, curves, x_label="people", y_label=y_label))
         papers = {other: sentence(figure, condition[0], other) for other in OTHERS}
         figures = {method: found[..., 0] for method, found in values.items()}
-        rows += comparisons(f"{kind}: {{0}} clusters better than {{1}}", figures, MAHNMF, papers)
+        what = f"{kind}: {{0}} clusters better than {{1}}, mean of the numbers of people"
+        rows += comparisons(what, figures, MAHNMF, papers)
     caption = f"Clusters of k-means against the number of people, mean and deviation of {n_trials} draws."
     return Result(rows, {caption: curve_figure(panels[0] + panels[1], across=3)})
 

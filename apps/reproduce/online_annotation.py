@@ -108,15 +108,15 @@ def annotation(sizes: Sizes) -> Result:
     for column, title in enumerate(("(a) accuracy", "(b) recall", "(c) normalised score")):
         curves = {name: (x, values[:, column]) for name, values in found.items()}
         panels.append(Panel(title, curves, x_label="components, % of the features", y_label="%"))
-    normalised = {name: values[:, 2] for name, values in found.items()}
+    normalised = {name: values[None, :, 2] for name, values in found.items()}  # one run of all numbers of components
     papers = dict.fromkeys(("OMF, one sweep", "OMF-DA, shorter steps"), "")  # not the printed forms
     papers |= dict.fromkeys(("ONMF", "INMF"), "yes, V.C")
-    what = "{0} has a higher normalised score than {1}"
+    what = "{0} has a higher normalised score than {1}, mean of the numbers of components"
     rows = comparisons(what, normalised, ("OR-NMF", "WOR-NMF"), papers)
     rows += comparisons(what, normalised, ["OR-NMF"], {"MOR-NMF, l = 20": "yes, V.C"})
     table = [["AC / RC / NS", *(f"{share:.0%}" for share in shares)]]
     table += [[name, *(" / ".join(f"{v:.1f}" for v in row) for row in values)] for name, values in found.items()]
-    caption = "Scores of five words for each test image; the runs of the comparison are the numbers of components."
+    caption = "Scores of five words for each test image."
     return Result(rows, {caption: curve_figure(panels, across=3)}, {"Scores in %": table})
 
 

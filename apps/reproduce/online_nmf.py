@@ -360,8 +360,8 @@ def recognition(sizes: Sizes, *, name: str) -> Result:
             table.append([str(each), method, *cells])
         what = f"{each} images: {{0}} recognises more than {{1}}, mean of the ranks"
         papers = dict.fromkeys(QUICKER, "") | dict.fromkeys(("INMF, S_old = S_new", "ONMF"), "yes, V.B")
-        means = {method: values.mean(axis=0) for method, values in found.items()}
-        rows += comparisons(what, means, ("OR-NMF", "MOR-NMF, l = 20"), papers)
+        by_split = {method: values.T for method, values in found.items()}
+        rows += comparisons(what, by_split, ("OR-NMF", "MOR-NMF, l = 20"), papers)
     caption = f"Accuracy of the nearest neighbour, mean and standard deviation of {n_splits} splits."
     return Result(rows, {caption: curve_figure(panels, across=3)}, {"Accuracy in %": table})
 

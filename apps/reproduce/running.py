@@ -21,7 +21,7 @@ from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel, settings_key
 from visionnmf.exceptions import ParameterError, UnreadableError, VisionNMFError
-from visionnmf.io import output_file, output_folder, write_image
+from visionnmf.io import check_parents, output_file, output_folder, write_image
 
 from . import registry
 from .data import data_folder
@@ -123,7 +123,7 @@ def reproduce(
         reasons = "; ".join(f"{one.name}: {one.missing}" for one in found) or "none"
         raise ParameterError(f"names must have an item that can be run; got {reasons}")
     check_matplotlib()
-    output_folder(out)
+    check_parents([_path(one.name, Path(out), quick) for one in wanted], created=True)
     outcomes: dict[str, Outcome] = {}
 
     def keep(name: str, outcome: Outcome) -> None:

@@ -368,12 +368,20 @@ def check_outputs(paths: Iterable[str | Path], force: bool, *, inputs: Iterable[
         _check_free(path, force)
 
 
-def check_parents(paths: Iterable[str | Path]) -> None:
-    """Raise MediaError, before a long computation, if the folder of an output is missing or cannot be written to."""
+def check_parents(paths: Iterable[str | Path], *, created: bool = False) -> None:
+    """Raise MediaError, before a long computation, if the folder of an output is missing or cannot be written to.
+
+    A folder that is `created` with the output may be missing, so that a run which fails leaves none.
+    """
     for path in map(Path, paths):
-        if not path.parent.is_dir():
-            raise MediaError(_no_folder(path))
-        if not os.access(path.parent, os.W_OK | os.X_OK):
+        folder = path.parent
+        while created and not os.path.lexists(folder) and folder != folder.parent:
+            folder = folder.parent
+        if not folder.is_dir():
+            raise MediaError(
+                f"{path}: cannot be written ({os.strerror(errno.ENOTDIR)})" if created else _no_folder(path)
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
             raise MediaError(f"{path}: cannot be written ({os.strerror(errno.EACCES)})")
 
 

@@ -104,6 +104,13 @@ def test_a_command_that_replaces_nothing_asks_for_another_name(tmp_path):
         open_page(tmp_path / "page.html" / "page.html", ["visionnmf made"], {}, force=True)
 
 
+def test_the_folder_of_a_page_comes_with_it(tmp_path):
+    page = open_page(tmp_path / "new" / "er" / "page.html", ["visionnmf made"], {}, force=False)
+    assert not any(tmp_path.iterdir())
+    page.write(1.0)
+    assert page.file.is_file()
+
+
 def test_a_page_is_bounded_and_says_what_is_not_on_it(page, tmp_path, rng):
     write_image(tmp_path / "noise.png", rng.integers(0, 256, (90, 90, 3)).astype(np.uint8))
     page.room = room = 200_000

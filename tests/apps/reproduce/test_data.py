@@ -32,3 +32,13 @@ def test_photographs_come_by_number_with_segmentations_of_any_form(tmp_path, mon
     assert [one.name for one in found] == ["9", "10"]
     for one in found:
         np.testing.assert_array_equal(one.segmentations, [truth])
+
+
+def test_what_figures_share_belongs_to_a_folder_of_data(tmp_path, monkeypatch):
+    calls = []
+    shared = data.kept(lambda *names: calls.append(names) or len(calls))
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path / folder))
+        assert shared("a") == shared("a") != shared("b")
+    assert len(calls) == 4

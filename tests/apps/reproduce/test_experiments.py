@@ -111,9 +111,7 @@ def small(data, monkeypatch):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(masquerade.load_sea, "__defaults__", (20,))
-    conservative.learnt.cache_clear()
-    yield data
-    conservative.learnt.cache_clear()
+    return data
 
 
 @pytest.mark.long
@@ -194,6 +192,11 @@ def test_parts_are_matched_one_to_one(rng):
     parts = rng.random((5, 9)) ** 4
     np.testing.assert_allclose(conservative.match(parts, 3 * parts[::-1]), 1)
     assert conservative.match(parts, np.tile(parts[:1], (5, 1))).min() < 0.9
+
+
+@pytest.mark.parametrize(("counts", "second"), [([90, 5, 1, 4], True), ([90, 9, 6, 5], False), ([90, 3, 0, 1], False)])
+def test_a_second_peak_is_twice_the_valley(counts, second):
+    assert conservative.rises_again(np.array(counts)) == second
 
 
 def test_missing_alarms_are_those_of_the_largest_threshold_within_the_rate():

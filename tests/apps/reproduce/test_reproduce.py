@@ -109,9 +109,14 @@ def test_the_page_sets_the_paper_and_ours_side_by_side(calls, tmp_path):
 
 
 def test_an_unknown_name_has_the_nearest(calls, tmp_path):
-    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out")
+    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out", "--report", tmp_path / "new" / "page.html")
     assert run.exit_code == 2 and "the nearest is made/fig-1" in run.stderr
-    assert not (tmp_path / "out").exists()
+    run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "out", "--data", tmp_path / "nothing")
+    assert run.exit_code == 2 and "is not a folder" in run.stderr
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "file").touch()
+    run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "file")
+    assert run.exit_code == 2 and "file/made/fig-1.json: cannot be written (Not a directory)" in run.stderr
 
 
 def test_names_are_needed_and_an_item_that_runs(calls, tmp_path):
@@ -155,10 +160,17 @@ def test_higher_figures_can_be_better():
 
 
 def test_methods_are_compared_run_by_run():
-    figures = {"a": [[1, 2], [3, 4]], "b": [0, 0], "c": [5, 5, 5, 5]}
+    figures = {"a": [1, 2, 3, 4], "b": [0, 0], "c": [5, 5, 5, 5]}
     rows = comparisons("{0} above {1}", figures, ["a"], {"b": "yes", "c": "no"})
     assert [row.what for row in rows] == ["a above b", "a above c"]
     assert [row.ours for row in rows] == ["1.5 against 0 (2 of 2 runs)", "2.5 against 5 (0 of 4 runs)"]
+
+
+def test_the_ranks_of_a_split_are_not_runs():
+    figures = {"a": np.ones((2, 8)), "b": np.zeros((10, 8)), "c": np.repeat([[0], [3]], 8, axis=1)}
+    rows = comparisons("{0} above {1}", figures, ["a"], {"b": "yes", "c": "yes"})
+    assert [row.verdict for row in rows] == ["confirmed; 2 pairs only", "level; 2 pairs only"]
+    assert rows[1].ours == "1 against 1.5 (1 of 2 runs)"
 
 
 def test_each_item_is_complete():
