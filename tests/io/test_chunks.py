@@ -95,14 +95,11 @@ def test_the_same_rows_in_any_pieces(kind, size, tmp_path):
             np.testing.assert_array_equal(dense(rows.take(some)) if kind != "dask sparse" else X[some], X[some])
 
 
-def test_an_array_in_chunks_is_read_a_chunk_at_a_time(tmp_path):
+def test_an_array_in_chunks_is_read_a_chunk_at_a_time_and_an_open_source_taken_as_it_is(tmp_path):
     with open_chunks(hdf5(tmp_path / "x.h5", chunks=(4, 5))) as rows:
         assert rows.block == 4
         assert [len(chunk) for chunk in rows.chunks(1)] == [4] * 5 + [3]
         assert [len(chunk) for chunk in rows.chunks(6)] == [8, 8, 7]
-
-
-def test_an_open_source_is_taken_as_it_is():
     rows = open_chunks(X)
     assert open_chunks(rows) is rows
 
