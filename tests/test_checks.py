@@ -130,16 +130,13 @@ def test_checks_take_what_is_allowed_and_say_what_is_not(check, good, bad, sente
         assert FORM.fullmatch(text) and "\n" not in text and len(text) < 250
 
 
-def test_a_seed_is_itself_and_generators_give_the_next():
+def test_seeds_and_generators_are_themselves_or_give_the_next():
     assert check_seed(7) == 7
     for make in (np.random.RandomState, np.random.default_rng):
         one, other = make(3), make(3)
         drawn = [check_seed(one) for _ in range(5)]
         assert drawn == [check_seed(other) for _ in range(5)] and len(set(drawn)) == 5
     assert check_seed(None) != check_seed(None)
-
-
-def test_a_generator_of_an_int_is_numpys_and_others_stay_what_they_are():
     assert check_generator(7).random() == np.random.default_rng(7).random()
     rng = np.random.default_rng(0)
     assert check_generator(rng) is rng

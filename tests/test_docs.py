@@ -95,34 +95,25 @@ def test_generated_pages_are_up_to_date(make_tables):
     assert [page.name for page, made in pages.items() if page.read_text("utf-8") != made] == [], "run `make tables`"
 
 
-def test_the_readme_is_short():
+def test_the_readme_is_short_with_small_pictures_and_no_document_installs_a_release():
     assert len((ROOT / "README.md").read_text().split()) <= 500
-
-
-def test_each_application_says_whether_nmf_is_inside_and_what_was_learnt():
-    rows = re.findall(r"^\| \[`(\w+)`\].* \| (.+) \| (.+) \|$", (ROOT / "docs" / "howto.md").read_text(), re.MULTILINE)
-    groups = {name.partition(" ")[0] for name, _ in all_commands()} - {"evaluate", "reproduce", "doctor"}
-    assert {name for name, _, _ in rows} == groups
-
-
-def test_what_was_learnt_for_segments_and_its_terms_are_named():
-    terms = "300 photographs of BSDS500, which is for non-commercial research and education"
-    for text in ((ROOT / "docs" / "howto.md").read_text(), dict(all_commands())["segment"].help):
-        assert terms in " ".join(text.split())
-
-
-def test_the_pictures_of_the_readme_are_small_and_the_first_moves():
     name, *strip = re.findall(r"!\[[^]]*\]\((.*?\.webp)\)", (ROOT / "README.md").read_text())
     assert (ROOT / name).stat().st_size < 2_000_000
     assert len(strip) == 9 and sum((ROOT / each).stat().st_size for each in strip) <= 300_000
     with Image.open(ROOT / name) as picture:
         assert picture.n_frames > 10
-
-
-def test_the_readme_says_that_there_is_no_release_and_no_document_installs_one():
     assert "There is no release yet." in (ROOT / "README.md").read_text()
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         assert not re.search(r"pip install \S*visionnmf", document.read_text()), document.name
+
+
+def test_each_application_says_whether_nmf_is_inside_and_what_was_learnt_from_what():
+    rows = re.findall(r"^\| \[`(\w+)`\].* \| (.+) \| (.+) \|$", (ROOT / "docs" / "howto.md").read_text(), re.MULTILINE)
+    groups = {name.partition(" ")[0] for name, _ in all_commands()} - {"evaluate", "reproduce", "doctor"}
+    assert {name for name, _, _ in rows} == groups
+    terms = "300 photographs of BSDS500, which is for non-commercial research and education"
+    for text in ((ROOT / "docs" / "howto.md").read_text(), dict(all_commands())["segment"].help):
+        assert terms in " ".join(text.split())
 
 
 def test_guides_whose_commands_need_matplotlib_say_how_to_install_it():

@@ -109,16 +109,10 @@ def test_a_fit_walks_through_few_files(fit, most):
     assert 10 <= len(files) <= most, files
 
 
-def test_a_public_name_is_loaded_when_it_is_used():
+def test_names_and_files_load_what_they_need():
     assert "sklearn" in loaded_by("import visionnmf; visionnmf.NMF")
-
-
-def test_a_fit_in_memory_loads_no_library_for_clusters():
     code = "import numpy, visionnmf; visionnmf.NMF(2, max_iter=2, tol=0).fit(numpy.ones((4, 3)))"
     assert loaded_by(code) & {"dask", "distributed", "torch", "array_api_compat"} == set()
-
-
-def test_files_are_found_and_written_without_a_library_for_pictures():
     assert loaded_by("from visionnmf.io import check_outputs, expand_inputs, output_file, together") == set()
     assert loaded_by("from visionnmf.io import read_arrays, read_mat") == {"numpy"}
 

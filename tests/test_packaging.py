@@ -30,11 +30,8 @@ def folders_with_sources() -> set[str]:
     return found
 
 
-def test_every_folder_with_sources_is_a_listed_package_and_the_reverse():
+def test_every_folder_with_sources_is_a_listed_package_with_an_init_and_the_reverse():
     assert folders_with_sources() == set(PROJECT["tool"]["setuptools"]["packages"])
-
-
-def test_every_listed_package_has_an_init():
     for package in PROJECT["tool"]["setuptools"]["packages"]:
         assert importlib.import_module(package).__file__.endswith("__init__.py"), package
 
@@ -56,15 +53,12 @@ def test_the_checkout_imports_without_being_installed():
     assert Path(done.stdout.strip()).resolve() == ROOT / "datasets" / "__init__.py"
 
 
-def test_the_version_stands_in_one_place():
+def test_the_version_stands_in_one_place_and_the_papers_of_the_repository_are_there():
     assert "version" in PROJECT["project"]["dynamic"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "visionnmf._version.__version__"}
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", visionnmf.__version__)
     assert f"## [{visionnmf.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\nversion: {visionnmf.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-
-
-def test_the_papers_of_the_repository_are_there():
     for name in ("README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "setup.sh", "Makefile"):
         assert (ROOT / name).stat().st_size > 0, name
     assert PROJECT["project"]["license"] == "BSD-3-Clause"

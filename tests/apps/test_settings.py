@@ -61,15 +61,12 @@ def run(*words):
     return result, seen[0] if seen else None
 
 
-def test_a_record_is_frozen_compared_by_value_and_sent_to_other_processes():
+def test_a_record_is_frozen_compared_by_value_sent_to_other_processes_and_has_a_help():
     one = TimeRange(start=3, end=4.5)
     assert isinstance(one.start, float) and one == TimeRange(start=3.0, end=4.5) != TimeRange()
     assert pickle.loads(pickle.dumps(one)) == one
     with pytest.raises(FrozenInstanceError):
         one.start = 1.0
-
-
-def test_the_help_of_a_record_shows_its_types_and_not_its_options():
     shown = pydoc.plain(pydoc.render_doc(TimeRange))
     assert "start: float = 0.0" in shown and "end: float | None = None" in shown and "-> None" in shown
     assert "Annotated" not in shown and "metavar" not in shown
@@ -137,13 +134,10 @@ def test_a_bad_option_is_named_as_it_was_typed(words, sentence):
     assert sentence in " ".join(result.output.replace("│", " ").split())
 
 
-def test_the_help_shows_every_option_with_its_range_and_default():
+def test_the_help_shows_every_option_and_two_of_one_name_are_a_mistake_of_the_program():
     text = " ".join(run("--help")[0].output.replace("│", " ").split())
     for words in ("--start", "Start at this time", "--step", "1<=x<=100", "--roi", "one or two", "--quietly"):
         assert words in text
-
-
-def test_two_options_of_one_name_are_a_mistake_of_the_program():
     with pytest.raises(TypeError, match="two options of one name"):
 
         @with_records

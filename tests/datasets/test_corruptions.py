@@ -90,7 +90,7 @@ def test_salt_and_pepper_is_black_or_white_evenly():
     assert counts[0] / counts.sum() == pytest.approx(0.5, abs=0.01)
 
 
-def test_noise_has_the_size_asked_for():
+def test_noise_has_the_size_asked_for_and_poisson_counts_photons():
     images = np.full((50, 40, 40), 1000, np.uint16)  # far from both ends, so that nothing is clipped
     laplace = corrupt(images, "laplace", 30, random_state=0).astype(float) - images
     assert np.abs(laplace).mean() == pytest.approx(30, rel=0.02)
@@ -100,10 +100,6 @@ def test_noise_has_the_size_asked_for():
     assert np.abs(gaussian).mean() == pytest.approx(40 * np.sqrt(2 / np.pi), rel=0.02)
     for noise in (laplace, gaussian):
         assert noise.mean() == pytest.approx(0, abs=0.5)
-
-
-def test_poisson_counts_photons():
-    images = np.full((50, 40, 40), 1000, np.uint16)
     counted = corrupt(images, "poisson", 0.05, random_state=0).astype(float)
     np.testing.assert_array_equal(counted / 20, np.rint(counted / 20))  # whole photons
     assert counted.mean() == pytest.approx(1000, rel=0.01)

@@ -241,7 +241,7 @@ def test_a_bad_npz_is_one_line(tmp_path, arrays, error, sentence):
     assert "\n" not in str(caught.value)
 
 
-def test_floats_are_taken_for_grey_values_or_shares(tmp_path):
+def test_floats_are_taken_for_grey_values_or_shares_and_files_have_a_size_as_well(tmp_path):
     path = tmp_path / "faces.npz"
     np.savez(path, images=np.array([[[0.0, 0.5, 1.0]]]))
     np.testing.assert_array_equal(load_faces(path).images, [[[0, 128, 255]]])
@@ -249,10 +249,6 @@ def test_floats_are_taken_for_grey_values_or_shares(tmp_path):
     np.testing.assert_array_equal(load_faces(path).images, [[[0, 100, 255]]])
     np.savez(path, images=np.array([[[0, 1]]], np.int16))
     np.testing.assert_array_equal(load_faces(path).images, [[[0, 1]]])
-
-
-def test_size_holds_for_files_as_well(tmp_path):
-    path = tmp_path / "faces.npz"
     np.savez(path, images=np.full((3, 6, 6), 9, np.uint8))
     np.testing.assert_array_equal(load_faces(path, size=(2, 3)).images, np.full((3, 2, 3), 9))
 

@@ -100,12 +100,9 @@ def test_low_rank_truth(corruption, dtype):
     assert not np.shares_memory(data.X, data.clean)
 
 
-def test_the_clean_matrix_does_not_depend_on_the_corruption():
+def test_the_clean_matrix_does_not_depend_on_the_corruption_and_none_changes_nothing():
     first, *others = (small(c).clean for c in CORRUPTIONS)
     assert all(np.array_equal(first, other) for other in others)
-
-
-def test_none_changes_nothing():
     data = small("none")
     np.testing.assert_array_equal(data.X, data.clean)
     assert not data.mask.any()
@@ -144,9 +141,11 @@ def test_masks_are_where_the_objects_change_the_frame_and_nowhere_else(n_objects
     assert not empty.masks.any()
 
 
-def test_the_noise_does_not_depend_on_the_objects():
+def test_noise_has_the_deviation_asked_for_whatever_the_objects():
     seen, empty = (make_surveillance(5, 30, 40, n_objects=n, random_state=1) for n in (3, 0))
     np.testing.assert_array_equal(seen.frames[~seen.masks], empty.frames[~seen.masks])
+    noisy, clean = (make_surveillance(5, 60, 80, n_objects=0, noise=n, random_state=4).frames for n in (0.03, 0))
+    assert (noisy.astype(float) - clean).std() == pytest.approx(0.03 * 255, rel=0.05)
 
 
 def test_background_is_the_scene_in_mean_light_without_noise():
@@ -163,11 +162,6 @@ def test_the_empty_clip_has_rank_two_and_not_one():
     errors = [np.abs((u[:, :r] * s[:r]) @ vt[:r] - clip.frames.reshape(40, -1)).max() for r in (1, 2)]
     assert errors[0] > 5  # grey levels
     assert errors[1] < 1  # rounding
-
-
-def test_noise_has_the_deviation_asked_for():
-    noisy, clean = (make_surveillance(5, 60, 80, n_objects=0, noise=n, random_state=4).frames for n in (0.03, 0))
-    assert (noisy.astype(float) - clean).std() == pytest.approx(0.03 * 255, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(4))

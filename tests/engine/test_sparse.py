@@ -60,7 +60,7 @@ def test_a_loss_has_the_value_of_the_dense_data(loss, dtype, rng):
     assert value == pytest.approx(exact, rel=1e-6 if loss == "kullback-leibler" else 1e-12)
 
 
-def test_entries_that_are_not_stored_weigh_less_on_demand(rng):
+def test_entries_that_are_not_stored_weigh_less_on_demand_and_other_losses_are_refused(rng):
     X = counts(rng)
     Wt, H = start(rng, X)
     stored = sp.csr_array((np.ones_like(X.data), X.indices, X.indptr), X.shape).toarray()
@@ -69,10 +69,6 @@ def test_entries_that_are_not_stored_weigh_less_on_demand(rng):
     assert value == pytest.approx(np.sum(weights * np.abs(X.toarray() - Wt.T @ H)), rel=1e-12)
     with pytest.raises(ParameterError, match=r"zero_weight must be 0 or 1 for losses other than 'manhattan'; got 0\.3"):
         Problem(X, Loss("frobenius"), zero_weight=0.3).loss_value(Wt, H)
-
-
-def test_other_losses_are_refused_by_name(rng):
-    X = counts(rng)
     with pytest.raises(ParameterError, match=r"loss must be one of \['frobenius', .*; got 'huber'; pass X.toarray"):
         losses.sparse_loss_value(X, *start(rng, X), Loss("huber", 1.0))
     with pytest.raises(ParameterError, match="sparse X"):

@@ -36,14 +36,15 @@ def test_the_rest_of_a_history_is_foretold(rest, tol):
     assert t < 40 or history[t // 3] - history[-1] > 0.3 * tol  # nor does it go on for long
 
 
-def test_a_scale_and_an_offset_in_time_change_nothing():
+def test_a_scale_changes_nothing_an_exact_fit_stops_and_a_saddle_point_or_a_tolerance_of_0_does_not():
     history = 1 + 30 * 0.97**STEPS
     assert stop(history, 1e-3)[0] == stop(1e-20 * history, 1e-3)[0]
-
-
-def test_a_saddle_point_is_not_the_end():
     history = np.concatenate([2 - 1e-8 * 1.1 ** np.arange(190), np.full(500, 1.2)])
     assert stop(history, 1e-3)[0] > 190
+    history = 0.5 ** STEPS[:200]
+    assert history[stop(history, 1e-3, exact=1e-12)[0]] <= 1e-12
+    assert stop(history, 0.0)[0] is None
+    assert stop([1.0, 0.5, 0.0], 0.0)[0] == 2
 
 
 def test_a_plateau_is_left_if_the_factors_are_not_stationary():
@@ -53,13 +54,6 @@ def test_a_plateau_is_left_if_the_factors_are_not_stationary():
     assert early == stop(history, 1e-3)[0] < 50 and late > 200
     settled = stop(plateau, 1e-3, optimality=lambda: 1e-2)
     assert settled == (2 * early, settled[1]) and settled[1].converged  # the rule has held all the while
-
-
-def test_an_exact_fit_stops_and_a_tolerance_of_0_does_not():
-    history = 0.5 ** STEPS[:200]
-    assert history[stop(history, 1e-3, exact=1e-12)[0]] <= 1e-12
-    assert stop(history, 0.0)[0] is None
-    assert stop([1.0, 0.5, 0.0], 0.0)[0] == 2
 
 
 def test_a_path_is_judged_by_its_residual():

@@ -43,14 +43,11 @@ def test_histograms_are_counts(space, convert, low, extent, layout, rng):
     assert np.abs(found - expected).sum() <= (1e-6 if space == "rgb" else 0.06)
 
 
-def test_grey_is_one_colour_but_for_its_lightness():
+def test_grey_is_one_colour_but_for_its_lightness_and_extreme_colours_are_inside():
     """And so it stays, whatever the rounding of the conversion."""
     ramp = np.arange(256, dtype=np.uint8).repeat(3).reshape(1, 256, 3)
     used = np.flatnonzero(ColorHistogram("lab").fit_transform([ramp])[0])
     assert {(i // 16 % 16, i % 16) for i in used.tolist()} == {(8, 8)} and len(used) == 16
-
-
-def test_extreme_colours_are_inside():
     corners = np.array([[[r, g, b] for r in (0, 255) for g in (0, 255) for b in (0, 255)]], np.uint8)
     for space in ("rgb", "lab", "hsv"):
         assert np.count_nonzero(ColorHistogram(space).fit_transform([corners])) >= 7
@@ -77,11 +74,15 @@ def naive_hues(rgb, row, column, scale, n_bins):
     return np.array(counts) / (norm or 1)
 
 
-def test_hue_histograms_against_a_loop(rng):
+def test_hue_histograms_against_a_loop_and_exchanged_channels_turn_the_hue(rng):
     rgb = rng.random((40, 50, 3))
     points = np.array([[20.0, 25, 1.6], [3, 4, 2.3], [38.2, 11.4, 3.2], [0, 0, 1]])
     expected = [naive_hues(rgb, *point, 36) for point in points]
     np.testing.assert_allclose(hue_histograms(rgb, points), expected, atol=1e-5)
+    # A third of the circle: light of another colour does change it, in a known way.
+    points = np.array([[20.0, 25, 1.6]])
+    turned = hue_histograms(rgb[..., [2, 0, 1]], points)
+    np.testing.assert_allclose(turned, np.roll(hue_histograms(rgb, points), -12, axis=1), atol=1e-4)
 
 
 def test_hue_does_not_change_with_shading_nor_with_white_highlights(rng):
@@ -101,14 +102,6 @@ def test_grey_patches_count_less_and_keep_their_hues(rng):
     rgb = rng.random((40, 50, 3))
     soft, hard = (hue_histograms(rgb, points, grey=grey)[0] for grey in (0.3, 0))
     np.testing.assert_allclose(soft / np.linalg.norm(soft), hard, atol=1e-5)
-
-
-def test_exchanged_channels_turn_the_hue(rng):
-    """A third of the circle: light of another colour does change it, in a known way."""
-    rgb = rng.random((40, 50, 3))
-    points = np.array([[20.0, 25, 1.6]])
-    turned = hue_histograms(rgb[..., [2, 0, 1]], points)
-    np.testing.assert_allclose(turned, np.roll(hue_histograms(rgb, points), -12, axis=1), atol=1e-4)
 
 
 def test_grey_has_no_hue():

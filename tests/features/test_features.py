@@ -13,15 +13,12 @@ from visionnmf.features import (
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
-def test_grey_and_opaque_alpha_become_rgb(rng: np.random.Generator) -> None:
+def test_grey_and_opaque_alpha_become_rgb_and_transparency_is_blended_onto_white(rng):
     colour = rng.integers(0, 256, (5, 7, 3), dtype=np.uint8)
     opaque = np.dstack([colour, np.full((5, 7), 255, np.uint8)])
     np.testing.assert_array_equal(check_image(opaque), colour)
     np.testing.assert_array_equal(check_image(colour[..., 0]), np.repeat(colour[..., :1], 3, axis=2))
     np.testing.assert_array_equal(check_image(colour[..., :1]), np.repeat(colour[..., :1], 3, axis=2))
-
-
-def test_transparency_is_blended_onto_white() -> None:
     half = np.array([[[0, 100, 200, 128], [9, 9, 9, 0]]], np.uint8)
     opacity = 128 / 255
     expected = [[np.array([0, 100, 200]) / 255 * opacity + 1 - opacity, [1, 1, 1]]]

@@ -68,8 +68,5 @@ def test_a_shift_of_light_changes_little_and_a_mirror_exchanges_orientations():
     assert np.linalg.norm(first - dim) < 0.1 * np.linalg.norm(first)
     cells = first.reshape(4, 8, 4, 4)[:, [0, 7, 6, 5, 4, 3, 2, 1], :, ::-1]
     np.testing.assert_allclose(mirrored.reshape(4, 8, 4, 4), cells, atol=0.02 * first.max())
-
-
-def test_sizes_that_do_not_divide_are_refused():
     with pytest.raises(ParameterError, match="size must be a multiple of 16 and of 4"):
         GIST(size=100).fit([np.zeros((4, 4))])

@@ -53,13 +53,10 @@ def test_the_census_transform_against_a_loop(shape, rng):
     np.testing.assert_array_equal(census_transform(grey), naive_census(grey))
 
 
-def test_centrist_counts_codes_but_the_flat_ones(photograph):
+def test_centrist_counts_codes_but_the_flat_ones_and_patterns_do_not_change_with_brightness(photograph):
     counts = np.bincount(census_transform(photograph).ravel(), minlength=256) / 126**2
     np.testing.assert_allclose(CENTRIST().fit_transform([photograph])[0], counts[1:-1], atol=1e-7)
-
-
-def test_patterns_do_not_change_with_brightness(photograph):
-    """scikit-image interpolates four of the eight neighbours, so that LBP bears straight lines alone."""
+    # scikit-image interpolates four of the eight neighbours, so that LBP bears straight lines alone.
     dark = photograph // 4
     np.testing.assert_allclose(*LBP().fit_transform([dark, 2 * dark + 30]), atol=1e-4)  # a pixel or two by rounding
     table = np.sort(np.random.default_rng(0).choice(np.arange(256), 200, replace=False)).astype(np.uint8)

@@ -116,12 +116,9 @@ def test_another_programs_sidecar_is_never_replaced(tmp_path):
     assert b"and ratings" in path.read_bytes()
 
 
-def test_words_have_one_form():
+def test_words_have_one_form_and_marks_are_cut_before_they_are_sorted(monkeypatch):
     found = clean_words(["  e\u0301t\u00e9 ", "\u00e9t\u00e9", "a\u0000b\nc", "", " ", "A", "a"])
     assert found == ["été", "a b c", "A", "a"]
-
-
-def test_marks_of_a_stranger_are_cut_before_they_are_sorted(monkeypatch):
     composed, whole = [], unicodedata.normalize
     monkeypatch.setattr(unicodedata, "normalize", lambda form, text: composed.append(len(text)) or whole(form, text))
     (word,) = clean_words([" " * 9999 + "a" + "\u0301\u0323" * 9000])

@@ -24,7 +24,7 @@ def test_matrices_are_read_by_name(tmp_path, rng):
         read_mat(tmp_path / "x.mat", ["x", "y"])
 
 
-def test_cells_and_structures_are_lists_and_dicts(tmp_path, rng):
+def test_cells_and_structures_are_lists_and_dicts_and_other_versions_named(tmp_path, rng):
     cell = np.empty((1, 3), dtype=object)  # as BSDS500 has it
     for k in range(3):
         cell[0, k] = {"Segmentation": rng.integers(1, 9, (6, 4 + k)).astype(np.uint16)}
@@ -32,9 +32,6 @@ def test_cells_and_structures_are_lists_and_dicts(tmp_path, rng):
     found = read_mat(tmp_path / "x.mat", ["groundTruth"], nested=True)["groundTruth"]
     for one, expected in zip(found, cell[0], strict=True):
         np.testing.assert_array_equal(one["Segmentation"], expected["Segmentation"], strict=True)
-
-
-def test_other_versions_are_named(tmp_path):
     header = b"MATLAB 7.3 MAT-file".ljust(116) + bytes(8) + b"\x00\x02IM"
     (tmp_path / "x.mat").write_bytes(header + b"\x89HDF\r\n\x1a\n" + bytes(400))
     with pytest.raises(UnsupportedError, match="save it in MATLAB with the option -v7"):

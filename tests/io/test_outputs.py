@@ -104,16 +104,13 @@ def test_an_interrupted_block_leaves_nothing_and_keeps_the_old_file(tmp_path, er
     assert os.listdir(tmp_path) == ["out.png"]
 
 
-def test_an_existing_output_needs_force(tmp_path):
+def test_an_existing_output_needs_force_and_its_folder_must_exist(tmp_path):
     (target,) = map(Path, _touch(tmp_path, "out.png"))
     with pytest.raises(OutputExistsError, match="exists already; pass force=True to replace it"), output_file(target):
         pytest.fail("the block must not run")
     with output_file(target, force=True) as temporary:
         temporary.write_bytes(b"new")
     assert target.read_bytes() == b"new"
-
-
-def test_output_folder_must_exist(tmp_path):
     with pytest.raises(MediaError, match=r"there is no folder .*missing; create it first"):
         output_file(tmp_path / "missing" / "out.png").__enter__()
     with pytest.raises(MediaError, match="is a folder; name a file"):
@@ -156,15 +153,12 @@ def test_an_input_is_never_overwritten_under_whatever_name(tmp_path, link):
         check_outputs([output], True, inputs=[source])
 
 
-def test_results_are_not_written_among_the_faces(tmp_path):
+def test_a_folder_for_outputs_is_made_or_refused_and_does_not_lie_among_the_faces(tmp_path):
     (file,) = _touch(tmp_path, "faces.npz")
     check_outside(tmp_path.parent, tmp_path)
     check_outside(tmp_path / "out", file)
     with pytest.raises(ParameterError, match=r"out must lie outside .* where results would be taken for faces; got"):
         check_outside(tmp_path / "deep" / "out", tmp_path)
-
-
-def test_a_folder_for_outputs_is_made_or_refused_in_one_line(tmp_path):
     assert output_folder(tmp_path / "a" / "b").is_dir()
     assert output_folder(tmp_path / "a") == tmp_path / "a"
     (tmp_path / "file").touch()
@@ -277,13 +271,18 @@ def test_an_output_that_appears_before_the_names_are_given_is_kept(tmp_path):
     assert (tmp_path / "a.png").read_bytes() == b"x"
 
 
-def test_a_block_within_another_is_part_of_it(tmp_path):
+def test_a_block_within_another_is_part_of_it_and_other_threads_do_not_wait_for_it(tmp_path):
     with pytest.raises(ValueError, match="late"), together():
         with together():
             write_image(tmp_path / "a.png", FRAME)
         assert _visible(tmp_path) == []
         raise ValueError("late")
     assert _names(tmp_path) == []
+    with together():
+        thread = threading.Thread(target=write_image, args=(tmp_path / "a.png", FRAME))
+        thread.start()
+        thread.join()
+        assert _names(tmp_path) == ["a.png"]
 
 
 def test_what_is_given_up_within_another_block_drops_its_own_files_alone(tmp_path):
@@ -300,14 +299,6 @@ def test_a_file_that_is_given_up_does_not_harm_the_others(tmp_path):
         with pytest.raises(ValueError, match="given up"), output_file(tmp_path / "b.txt"):
             raise ValueError("given up")
     assert _names(tmp_path) == ["a.png"]
-
-
-def test_other_threads_do_not_wait_for_the_end_of_the_block(tmp_path):
-    with together():
-        thread = threading.Thread(target=write_image, args=(tmp_path / "a.png", FRAME))
-        thread.start()
-        thread.join()
-        assert _names(tmp_path) == ["a.png"]
 
 
 def test_a_block_may_have_more_files_than_a_process_may_open(tmp_path):

@@ -30,14 +30,11 @@ def test_written_pictures_come_back_exactly(tmp_path, array):
     assert os.listdir(tmp_path) == ["out.png"]
 
 
-def test_writing_views_and_single_pixels(tmp_path):
+def test_views_single_pixels_and_opacity_are_written(tmp_path):
     write_image(tmp_path / "view.png", RGB8[::2, ::-3])
     np.testing.assert_array_equal(read_image(tmp_path / "view.png"), RGB8[::2, ::-3])
     write_image(tmp_path / "one.png", RGB8[:1, :1])
     np.testing.assert_array_equal(read_image(tmp_path / "one.png"), RGB8[:1, :1])
-
-
-def test_a_written_picture_keeps_its_opacity(tmp_path):
     array = np.dstack([RGB16, np.full(RGB16.shape[:2], 65535, np.uint16)])
     array[0, :, 3] = 0
     write_image(tmp_path / "out.png", array)

@@ -149,6 +149,7 @@ DATA = {
     "missing": lambda X, rng: np.where(np.arange(M)[:, None] == 3, np.nan, gaps(X, rng)),
     "missing, float32": lambda X, rng: gaps(X, rng).astype(np.float32),
     "sparse": lambda X, rng: sp.csr_array(np.where(X > np.median(X), X, 0)),
+    "sparse, float32": lambda X, rng: sp.csr_array(np.where(X > np.median(X), X, 0).astype(np.float32)),
     "sparse integers": lambda X, rng: sp.csc_matrix(rng.poisson(0.5, X.shape)),
     "sparse zeros": lambda X, rng: sp.csr_array(X.shape),
 }
@@ -276,11 +277,7 @@ def test_a_solver_that_diverges_is_an_error(monkeypatch, X):
         ({}, {"sample_weight": ["heavy"] * M}, "sample_weight must be an array of numbers; got"),
         ({"components_init": "nndsvd"}, {}, "components_init must be an array of numbers; got 'nndsvd'"),
         ({}, {"weights": sp.csr_array((M, N))}, "weights must be dense; got a sparse array"),
-        (
-            {"penalty_W": Penalty(graph="knn"), "update_components": False},
-            {},
-            "update_components must be True with gra",
-        ),
+        ({"penalty_W": Penalty(graph="knn"), "update_components": False}, {}, "update_components must be True with"),
     ],
 )
 def test_settings_that_are_not_allowed(parameters, arguments, sentence, X):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import ConservativeNMF, load_model
 from visionnmf.engine.online import conservative
@@ -159,11 +159,6 @@ def test_a_model_file_goes_on_where_the_model_stood(n, rng, tmp_path):
     same_state(again, model)
     same_state(again.partial_fit(X[n:]), model.partial_fit(X[n:]))
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
-
-
-def test_an_unfitted_model_says_so():
-    with pytest.raises(NotFittedError):
-        ConservativeNMF().transform(np.ones((3, 3)))
 
 
 @pytest.mark.parametrize("batch_size", [8, 1024])

@@ -107,12 +107,6 @@ def test_in_a_pipeline_and_a_grid_search(rng):
     assert search.best_score_ > 0.8
 
 
-def test_pandas_output(rng):
-    pytest.importorskip("pandas")
-    frame = NMF(2, random_state=0).set_output(transform="pandas").fit_transform(rng.random((9, 5)))
-    assert list(frame.columns) == ["nmf0", "nmf1"] and frame.shape == (9, 2)
-
-
 def test_symmetric_codes_feed_a_clustering():
     blocks = np.kron(np.eye(2), np.ones((4, 4)))
     codes = SymmetricNMF(2, random_state=0).fit_transform(blocks)

@@ -21,20 +21,17 @@ def low_rank(rng):
     return rng.gamma(0.5, size=(90, 4)) @ rng.gamma(0.5, size=(4, 60))
 
 
-def test_least_squares_for_gaussian_noise(low_rank, rng):
+def test_least_squares_for_gaussian_noise_and_for_data_of_which_half_is_zero(low_rank, rng):
     X = np.maximum(low_rank + 0.3 * low_rank.mean() * rng.standard_normal(low_rank.shape), 0)
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "frobenius"
+    X = load_digits().data[:400]
+    assert select_loss(X, estimator=NMF(10, max_iter=100), random_state=0).loss == "frobenius"
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_the_manhattan_loss_for_lost_entries(share, low_rank, rng):
     X = np.where(rng.random(low_rank.shape) < share, low_rank.max(), low_rank)
     assert select_loss(X, estimator=FOUR, random_state=0).loss == "manhattan"
-
-
-def test_least_squares_for_data_of_which_half_is_zero():
-    X = load_digits().data[:400]
-    assert select_loss(X, estimator=NMF(10, max_iter=100), random_state=0).loss == "frobenius"
 
 
 def test_scores_are_errors_at_hidden_entries_that_some_loss_predicts(low_rank, rng):

@@ -50,10 +50,22 @@ def test_digits_are_learnt_by_least_squares_which_ten_components_explain_in_part
     assert errors["auto"] <= 1.02 * min(errors["manhattan"], errors["surrogate"])
 
 
-def test_fit_chooses_too_and_the_passes_are_those_of_the_method(rng):
+def test_fit_chooses_too_and_a_loaded_model_keeps_its_method_and_goes_on(rng, tmp_path):
     X = stream(rng, salt=0.1)
     one = OnlineNMF(4, max_iter=2, random_state=3).fit(X)
     assert same(one, OnlineNMF(4, method="manhattan", max_iter=2, random_state=3).fit(X))
+    model = OnlineNMF(4, random_state=0).partial_fit(X)
+    model.save(tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    assert again.method_ == "manhattan" and again.method == "auto"
+    clean = stream(rng)
+    assert same(again.partial_fit(clean), model.partial_fit(clean))
+    with pytest.raises(ParameterError, match="method must be the one that the stream began with, 'manhattan'"):
+        again.set_params(method="surrogate").partial_fit(clean)
+    again.set_params(method="manhattan").partial_fit(clean)
+    again.set_params(method="auto").state_["method"] = "or-nmf"
+    with pytest.raises(ParameterError, match="cannot be saved like this"):
+        again.save(tmp_path / "other.npz")
 
 
 def test_weights_missing_entries_sparse_data_maps_and_blocks_choose_as_arrays_do(rng, tmp_path):
@@ -94,22 +106,6 @@ def test_few_samples_and_penalties_of_one_method_leave_no_choice(rng):
     assert OnlineNMF(4, random_state=0).partial_fit(X[:80]).method_ == "surrogate"
     simplex = Penalty(simplex=True)
     assert OnlineNMF(4, penalty_W=simplex, random_state=0).partial_fit(X).method_ == "surrogate"
-
-
-def test_a_loaded_model_keeps_its_method_and_goes_on(rng, tmp_path):
-    X = stream(rng, salt=0.1)
-    model = OnlineNMF(4, random_state=0).partial_fit(X)
-    model.save(tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz")
-    assert again.method_ == "manhattan" and again.method == "auto"
-    clean = stream(rng)
-    assert same(again.partial_fit(clean), model.partial_fit(clean))
-    with pytest.raises(ParameterError, match="method must be the one that the stream began with, 'manhattan'"):
-        again.set_params(method="surrogate").partial_fit(clean)
-    again.set_params(method="manhattan").partial_fit(clean)
-    again.set_params(method="auto").state_["method"] = "or-nmf"
-    with pytest.raises(ParameterError, match="cannot be saved like this"):
-        again.save(tmp_path / "other.npz")
 
 
 def test_the_errors_by_loops(rng):

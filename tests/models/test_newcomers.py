@@ -67,16 +67,13 @@ def test_penalties_that_are_not_there_yet_can_be_set(make):
     assert make(3, penalty_W=Penalty(l1=1)).set_params(penalty_W=None, penalty_W__l2=0.5).penalty_W.l1 == 0
 
 
-def test_verbose_prints_every_tenth_iteration_and_the_last(X, capsys):
+def test_verbose_prints_some_iterations_or_every_one_and_calls_back(X, capsys):
     NMF(2, verbose=1, random_state=0, max_iter=23, tol=0).fit(X)
     assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         f"iteration {number}" for number in (10, 20, 23)
     ]
     NMF(2, verbose=True, random_state=0, max_iter=10, tol=0, n_init=2).fit(X)
     assert len(capsys.readouterr().out.splitlines()) == 2  # one line for each start
-
-
-def test_verbose_2_prints_every_iteration_and_calls_back(X, capsys):
     seen = []
     model = NMF(2, verbose=2, random_state=0, max_iter=3, tol=0, callback=lambda *step: seen.append(step)).fit(X)
     lines = capsys.readouterr().out.splitlines()
@@ -178,11 +175,7 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
         (None, {}, "X must hold the views, a list or a dict of arrays, or one matrix; got None; pass"),
         ({"sounds": VIEWS["sounds"][0]}, {}, r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is"),
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
-        (
-            [{"a": VIEWS["sounds"][i]} for i in range(10)],
-            {},
-            r"each a dict of views; pass {name: numpy.array\(\[sample",
-        ),
+        ([{"a": VIEWS["sounds"][i]} for i in range(10)], {}, r"each a dict of views; pass {name: numpy.array\(\[sa"),
         ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
         (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
         (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
@@ -200,14 +193,16 @@ def test_views_in_a_form_that_is_not_taken_are_told_the_one_that_is(X, options, 
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_new_samples_of_another_size_are_refused_in_a_line():
+def test_new_samples_of_another_size_and_views_in_place_of_codes_are_refused():
     model = several().fit(VIEWS)
     with pytest.raises(ValueError, match="X has 3 features, but MultiviewNMF is expecting 7"):
         model.transform([VIEWS["images"][0], VIEWS["images"][1]])
+    with pytest.raises(ParameterError, match="X must be the codes of samples; got a dict; views get"):
+        model.inverse_transform(VIEWS)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_cures_for_lists_of_samples_work():
+def test_lists_of_samples_are_taken_with_the_cure_and_masks_of_features_as_they_are():
     expected = several().fit_transform(VIEWS)
     X = [{name: view[i] for name, view in VIEWS.items()} for i in range(10)]
     np.testing.assert_array_equal(
@@ -215,6 +210,9 @@ def test_the_cures_for_lists_of_samples_work():
     )
     X = [[*sample.values()] for sample in X]
     np.testing.assert_array_equal(several().fit_transform([np.array(view) for view in zip(*X, strict=True)]), expected)
+    mask = np.arange(7) < 4
+    for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
+        np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), expected)
 
 
 @pytest.mark.parametrize(
@@ -244,19 +242,6 @@ def test_views_warn_once_and_in_their_own_name(rng):
     assert messages[0].startswith("MultiviewNMF stopped after 2 iterations")
     assert messages[1].startswith("MultiviewNMF found codes 0") and "zero_weight" not in messages[1]
     assert {warning.filename for warning in caught} == {__file__}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_views_may_be_given_by_masks_of_their_features():
-    mask = np.arange(7) < 4
-    for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
-        np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), several().fit_transform(VIEWS))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_views_are_no_codes():
-    with pytest.raises(ParameterError, match="X must be the codes of samples; got a dict; views get"):
-        several().fit(VIEWS).inverse_transform(VIEWS)
 
 
 def test_codes_of_0_are_blamed_on_the_penalty_that_causes_them(rng):

@@ -199,12 +199,9 @@ def test_nndsvd_is_a_better_start_than_random(X):
     assert values["nndsvd"] < values["random"]
 
 
-def test_not_converging_is_a_warning_with_iterations_and_change(X):
+def test_a_fit_that_ends_early_warns_or_is_ended_by_its_callback(X):
     with pytest.warns(ConvergenceWarning, match=r"NMF stopped after 2 iterations .* about 0\.\d+ .*max_iter"):
         NMF(3, solver="rri", max_iter=2, random_state=0).fit(X)
-
-
-def test_callback_sees_each_iteration_and_can_stop(X):
     seen = []
 
     def callback(iteration, objective):

@@ -176,7 +176,7 @@ def test_a_bad_block_leaves_the_model_as_it_was(change, message, begun, tmp_path
             online().fit(data)
 
 
-def test_what_is_refused_says_why():
+def test_what_is_refused_or_cannot_be_read_says_why():
     model = online().partial_fit(X)
     with pytest.raises(ValueError, match="23 features"):
         model.partial_fit(in_blocks(X)[:, :23])
@@ -191,8 +191,6 @@ def test_what_is_refused_says_why():
     with pytest.raises(ParameterError, match="no observed entry"):
         online(missing_values=np.nan).fit(in_blocks(np.full(X.shape, np.nan)))
 
-
-def test_a_block_that_cannot_be_read_ends_the_fit_with_its_own_error():
     def fail(block, block_info=None):
         if block_info[0]["chunk-location"][0] == 3:
             raise OSError("the disk is gone")

@@ -17,14 +17,17 @@ def resolve(penalty, side="W", X=None, dtype=np.float64):
     return penalty.resolve(side, np.arange(24.0).reshape(6, 4) if X is None else X, dtype)
 
 
-def test_nothing_is_nonnegativity():
+def test_what_numbers_and_nothing_resolve_to():
     assert resolve(Penalty()).kinds == frozenset()
-
-
-def test_numbers_go_through():
     found = resolve(Penalty(low=0.1, high=2, l1=0.3, l2=np.float32(0.5)))
     assert (found.low, found.high, found.l1, found.l2) == (0.1, 2.0, 0.3, 0.5)
     assert resolve(Penalty(high=None)).high == np.inf
+    # weights of zero are no penalty, so that a grid of weights may hold 0
+    assert not resolve(Penalty(groups=[[0, 1]], group_l1=0), "H").kinds
+    assert not resolve(Penalty(graph="knn", graph_weight=0, n_neighbors=2)).kinds
+    # without data, graph and groups are left out
+    penalty = Penalty(l1=0.1, graph="knn", groups=[[0, 99]], group_l1=1.0)
+    assert penalty.resolve("W", None, np.float64).kinds == {"l1"}
 
 
 @pytest.mark.parametrize(("side", "axis"), [("W", "columns"), ("H", "rows")])
@@ -69,17 +72,6 @@ def test_groups_as_index_sets_slices_or_labels(groups):
     assert [g.tolist() for g in found.groups] == [[0, 1], [2, 3]]
     assert (found.group_l1, found.group_norm, found.group_bounds) == (0.5, np.inf, (1.0, 2.0))
     assert resolve(Penalty(groups=groups, group_bound=3.0), "H").group_bounds == (3.0, 3.0)
-
-
-def test_weights_of_zero_are_no_penalty():
-    """So that a grid of weights may hold 0."""
-    assert not resolve(Penalty(groups=[[0, 1]], group_l1=0), "H").kinds
-    assert not resolve(Penalty(graph="knn", graph_weight=0, n_neighbors=2)).kinds
-
-
-def test_without_data_graph_and_groups_are_left_out():
-    penalty = Penalty(l1=0.1, graph="knn", groups=[[0, 99]], group_l1=1.0)
-    assert penalty.resolve("W", None, np.float64).kinds == {"l1"}
 
 
 ASYMMETRIC = np.triu(np.ones((6, 6)))

@@ -92,10 +92,14 @@ def test_a_source_that_uses_one_array_again():
     np.testing.assert_array_equal(np.concatenate(batches(refilled(), batch_size=10)), X[:91])
 
 
-def test_passes_and_the_models_own_batch_size():
+def test_passes_later_calls_and_the_models_own_batch_size():
     model = learnt(X, epochs=3)
     same_model(model, load_same(X, 3))
     assert model.n_iter_ == 30 and len(batches(X)) == 1
+    first = learnt(X[:40])
+    same_model(fit_stream(first, X[40:90]), learnt(X[:90]))
+    model = fit_stream(MiniBatchNMF(2, batch_size=20, random_state=0), X)
+    assert model.components_.shape == (2, 12) and model.n_steps_ == 5
 
 
 def load_same(data, epochs):
@@ -116,11 +120,6 @@ def test_the_first_batch_is_enough_for_a_start():
     model.components_ = X[:6]
     fit_stream(model, X, batch_size=10)
     assert [len(batch) for batch in model.batches] == [10] * 9 + [7]
-
-
-def test_a_fitted_model_learns_on():
-    first = learnt(X[:40])
-    same_model(fit_stream(first, X[40:90]), learnt(X[:90]))
 
 
 @pytest.mark.parametrize("block", [1, 4])
@@ -312,43 +311,26 @@ def test_damaged_checkpoints_are_refused(change, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("stream", "sentence"),
     [
-        ({"epochs": 0}, "epochs must be a whole number >= 1; got 0"),
-        ({"batch_size": 0}, "batch_size must be a whole number >= 1; got 0"),
-        ({"shuffle": "yes"}, "shuffle must be True or False"),
-        ({"callback": 3}, "callback must be callable or None"),
-        ({"shuffle": True, "random_state": -1}, "random_state must be"),
+        (lambda: learnt(X, epochs=0), "epochs must be a whole number >= 1; got 0"),
+        (lambda: learnt(X, batch_size=0), "batch_size must be a whole number >= 1; got 0"),
+        (lambda: learnt(X, shuffle="yes"), "shuffle must be True or False"),
+        (lambda: learnt(X, callback=3), "callback must be callable or None"),
+        (lambda: learnt(X, shuffle=True, random_state=-1), "random_state must be"),
+        (lambda: Checkpoint("x.npz", every=0.5), r"every must be a whole number >= 1; got 0\.5"),
+        (lambda: Checkpoint("x.npz", resume=None), "resume must be True or False"),
+        (lambda: Checkpoint("x.npz", live=1), "live must be True or False"),
+        (lambda: learnt(iter([X]), epochs=2), "epochs must be 1 for a source that can be read only once; got 2"),
+        (lambda: learnt([X], shuffle=True), "shuffle must be False for a source that can only be read in its order"),
+        (lambda: fit_stream(NMF(2), X), "model must be an estimator with partial_fit; got NMF"),
+        (lambda: fit_stream(ConservativeNMF(2, w=-1), X), "w must be a finite number > 0; got -1"),
+        (lambda: fit_stream(Recorder(), X, checkpoint="x.npz"), "checkpoint must be None for a model without save"),
     ],
 )
-def test_arguments_that_are_not_allowed(options, sentence):
+def test_what_is_not_allowed(stream, sentence):
     with pytest.raises(ParameterError, match=sentence):
-        learnt(X, **options)
-
-
-def test_combinations_that_are_not_allowed(tmp_path):
-    for options, sentence in (
-        ({"every": 0.5}, r"every must be a whole number >= 1; got 0\.5"),
-        ({"resume": None}, "resume must be True or False"),
-        ({"live": 1}, "live must be True or False"),
-    ):
-        with pytest.raises(ParameterError, match=sentence):
-            Checkpoint("x.npz", **options)
-    with pytest.raises(ParameterError, match="epochs must be 1 for a source that can be read only once; got 2"):
-        learnt(iter([X]), epochs=2)
-    with pytest.raises(ParameterError, match="shuffle must be False for a source that can only be read in its order"):
-        learnt([X], shuffle=True)
-    with pytest.raises(ParameterError, match="model must be an estimator with partial_fit; got NMF"):
-        fit_stream(NMF(2), X)
-    with pytest.raises(ParameterError, match="w must be a finite number > 0; got -1"):
-        fit_stream(ConservativeNMF(2, w=-1), X)
-    with pytest.raises(ParameterError, match="checkpoint must be None for a model without save"):
-        fit_stream(Recorder(), X, checkpoint=tmp_path / "x.npz")
-
-
-def test_a_model_of_scikit_learn():
-    model = fit_stream(MiniBatchNMF(2, batch_size=20, random_state=0), X)
-    assert model.components_.shape == (2, 12) and model.n_steps_ == 5
+        stream()
 
 
 @pytest.mark.slow

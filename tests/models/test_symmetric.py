@@ -84,17 +84,13 @@ def test_a_node_of_weight_two_is_two_nodes(rng):
     assert at_optimum.objective_history_[0] == pytest.approx(weighted.reconstruction_err_)
 
 
-def test_a_slightly_asymmetric_affinity_is_made_symmetric(rng):
+def test_an_affinity_is_made_symmetric_and_a_fit_that_stops_early_warns(rng):
     A, _ = affinity(rng)
     uneven = A.copy()
     uneven[0, 1] += 1e-5
     model = SymmetricNMF(3, random_state=0)
     expected = model.fit_transform((uneven + uneven.T) / 2)
     np.testing.assert_array_equal(model.fit_transform(uneven), expected)
-
-
-def test_not_converging_is_a_warning(rng):
-    A, _ = affinity(rng)
     with pytest.warns(ConvergenceWarning, match="SymmetricNMF stopped after 1 iterations"):
         SymmetricNMF(3, max_iter=1, random_state=0).fit(A)
 

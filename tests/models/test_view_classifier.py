@@ -97,10 +97,15 @@ def test_what_cannot_be_learnt_or_judged_is_refused(made):
     classifier = fitted(train, y)
     with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
         classifier.fit(train, np.zeros_like(y))
+    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
+        classifier.fit(train, y[1:])
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
         classifier.predict({})
     with pytest.raises(NotFittedError):
         ViewClassifier(classifier.model).predict(test)
+    for model in (LinearSVC(), "multiview", FrozenEstimator(LinearSVC())):
+        with pytest.raises(ParameterError, match="model must be a MultiviewNMF; got"):
+            ViewClassifier(model).fit(train, y)
 
 
 def test_a_view_may_be_missing(made):
@@ -153,12 +158,6 @@ def test_a_view_of_noise_has_no_part(made, rng):
     )
 
 
-def test_labels_are_one_for_each_sample(made):
-    (train, _), y, _ = made
-    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
-        ViewClassifier(MultiviewNMF(2, random_state=0, max_iter=5)).fit(train, y[1:])
-
-
 def test_words_and_classes_of_one_sample_have_no_cross_validation(made):
     (train, test), y, _ = made
     words = np.column_stack([y == 0, y == 1])
@@ -196,10 +195,3 @@ def test_a_frozen_model_is_not_fitted_again(made):
     components = model.fit(test).components_.copy()
     assert ViewClassifier(FrozenEstimator(model)).fit(train, y).model_ is model
     np.testing.assert_array_equal(model.components_, components)
-
-
-@pytest.mark.parametrize("model", [LinearSVC(), "multiview", FrozenEstimator(LinearSVC())])
-def test_another_model_is_refused(made, model):
-    (train, _), y, _ = made
-    with pytest.raises(ParameterError, match="model must be a MultiviewNMF; got"):
-        ViewClassifier(model).fit(train, y)

@@ -165,17 +165,14 @@ def test_each_view_is_the_frame_or_the_array_that_it_was(frames, tmp_path):
     assert back[0].columns.tolist() == [0, 1, 2]
 
 
-def test_slices_of_a_frame_without_labels_are_not_joined(frames):
+def test_slices_of_a_frame_without_labels_are_not_joined_nor_columns_in_another_order(frames):
     """Rows 0 to 99 of one frame were joined with rows 100 to 199 of another without a word."""
     whole = {name: pandas.concat([frame, frame], ignore_index=True) for name, frame in frames.items()}
     for rows in (slice(12, None), slice(6, 18)):
         with pytest.raises(ParameterError, match=r"must have the index of view sounds"):
             quick().fit({"sounds": whole["sounds"][:12], "images": whole["images"][rows]})
     quick().fit({name: frame[12:] for name, frame in whole.items()})
-
-
-def test_a_model_of_one_frame_refuses_views_in_another_order(frames):
-    """It only warned that scikit-learn's names were missing."""
+    # It only warned that scikit-learn's names were missing.
     matrix = frames["sounds"].join(frames["images"])
     model = quick(groups=["sounds"] * 3 + ["images"] * 2).fit(matrix)
     with pytest.raises(ParameterError, match="view sounds must have the feature names of training"):

@@ -41,9 +41,6 @@ def test_the_callback_counts_the_iterations_of_both_steps(views):
 def test_a_callback_ends_each_step(views):
     model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0, callback=lambda iteration, _: iteration >= 5).fit(views)
     assert model.n_iter_ == 6  # the second step has begun when it is called again
-
-
-def test_the_second_step_has_what_the_first_left(views):
     model = MultiviewNMF(3, max_iter=20, tol=0, random_state=0, callback=lambda iteration, _: iteration == 5).fit(views)
     assert model.n_iter_ == 20
 

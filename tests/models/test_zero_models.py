@@ -30,14 +30,11 @@ def test_a_zero_model_of_sparse_data_warns_and_names_the_cure(counts, tmp_path):
     assert math.isnan(load_model(tmp_path / "model.npz").optimality_)
 
 
-def test_codes_that_are_0_for_most_samples_warn_too(rng):
+def test_codes_that_are_0_for_most_samples_and_penalties_that_leave_nothing_warn(rng):
     X = random_array((120, 300), density=0.2, rng=rng).toarray()
     with pytest.warns(UserWarning, match='use loss="kullback-leibler"'):
         model = NMF(4, random_state=0).fit(X)
     assert model.optimality_ >= 0
-
-
-def test_penalties_that_leave_nothing_warn(rng):
     with pytest.warns(UserWarning, match="smaller penalties"):
         model = NMF(2, loss="frobenius", penalty_W=Penalty(l1=1e3), random_state=0).fit(rng.random((20, 10)))
     assert math.isnan(model.optimality_)

@@ -93,16 +93,13 @@ def test_rank_and_loss():
         plotting.RankDisplay.from_result(losses.selection)
 
 
-def test_usage_of_views(rng):
+def test_usage_of_views_under_their_names(rng):
     views = {"a$": rng.random((30, 6)), "b": rng.random((30, 5))}
     model = MultiviewNMF(2, random_state=0, tol=0, max_iter=30).fit(views)
     display = plotting.ViewUsageDisplay.from_estimator(model)
     assert_allclose(display.image_.get_array(), model.view_usage_[display.order_].T)
     with pytest.raises(ParameterError, match="usage"):
         plotting.ViewUsageDisplay(model.view_usage_, ["a"]).plot()
-
-
-def test_names_of_views_are_drawn_as_they_are_and_no_share_is_unlike_the_smallest():
     display = plotting.ViewUsageDisplay([[0.02, 0.98], [0, 1], [1, 0]], ["a", r"$\frac$"]).plot()
     display.figure_.canvas.draw()
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", r"$\frac$"]

@@ -38,11 +38,19 @@ def test_words_are_found(method, rng):
     assert score_words(Y[200:], often).f1 < 0.3  # the most frequent words alone
 
 
-def test_the_view_that_says_something_counts(rng):
+def test_the_view_that_says_something_counts_and_distances_that_count_nothing_are_forgotten(rng):
     X, Y = made(rng)
     model = ImageAnnotator(n_components=(4, 8)).fit(X, Y, views=VIEWS)
     good = np.array([block.view == "good" for block in model.blocks_])
     assert good.any() and model.weights_[good].sum() > 1.5 * model.weights_[~good].sum()
+    model.weights_[-1] = 0
+    codes, before = model.index_ * model._per_column(model.weights_ > 0), [block.view for block in model.blocks_]
+    model.index_ = model._without_zero_weights(codes)
+    assert [block.view for block in model.blocks_] == before[:-1]
+    width = model.blocks_[-1].columns.stop
+    assert model.index_.shape[1] == len(model.columns_) == width < codes.shape[1]
+    np.testing.assert_array_equal(model.index_, codes[:, :width])
+    assert np.isfinite(model.predict_proba(X[:5])).all()
 
 
 def test_probabilities_are_calibrated(rng):
@@ -52,19 +60,6 @@ def test_probabilities_are_calibrated(rng):
     assert p.mean() == pytest.approx(Y[400:].mean(), rel=0.1)
     sure = p > 0.8
     assert sure.any() and Y[400:][sure].mean() > 0.8
-
-
-def test_distances_that_count_nothing_are_forgotten(rng):
-    X, Y = made(rng)
-    model = ImageAnnotator(n_components=(4, 8)).fit(X, Y, views=VIEWS)
-    model.weights_[-1] = 0
-    codes, before = model.index_ * model._per_column(model.weights_ > 0), [block.view for block in model.blocks_]
-    model.index_ = model._without_zero_weights(codes)
-    assert [block.view for block in model.blocks_] == before[:-1]
-    width = model.blocks_[-1].columns.stop
-    assert model.index_.shape[1] == len(model.columns_) == width < codes.shape[1]
-    np.testing.assert_array_equal(model.index_, codes[:, :width])
-    assert np.isfinite(model.predict_proba(X[:5])).all()
 
 
 def test_balance_gives_rare_words_but_not_other_probabilities(rng):

@@ -100,7 +100,7 @@ def given(scores, n):
     return order.tolist()
 
 
-def test_words_are_handed_on_as_in_makadia():
+def test_words_are_handed_on_as_in_makadia_or_one_neighbour_after_the_other():
     """Words 0 to 4 have 4, 3, 2, 2, 1 images; the nearest has 1 and 4."""
     Y = np.array([[0, 1, 0, 0, 1], [1, 1, 1, 0, 0], [1, 0, 1, 1, 0], [1, 1, 0, 0, 0], [1, 0, 0, 1, 0]], bool)
     neighbours = np.array([[0, 1, 2]])
@@ -108,15 +108,10 @@ def test_words_are_handed_on_as_in_makadia():
     assert given(transfer_joint(neighbours, Y, 4), 4) == [[1, 4, 0, 2]]
     assert given(transfer_joint(neighbours, Y, 1), 1) == [[1]]
     assert given(transfer_joint(neighbours[:, :1], Y, 4), 4) == [[1, 4, 0, 2]]  # the most frequent, where none is left
-
-
-def test_words_are_handed_on_one_neighbour_after_the_other():
     Y = np.array([[0, 1, 0, 0, 1], [0, 0, 0, 1, 0], [1, 0, 1, 1, 0], [1, 1, 0, 0, 0], [1, 0, 0, 1, 0]], bool)
     assert given(transfer_greedy(np.array([[0, 1, 2]]), Y, 5), 5) == [[1, 4, 3, 0, 2]]
     assert given(transfer_greedy(np.array([[1, 0]]), Y, 2), 2) == [[3, 1]]
-
-
-def test_an_image_without_words_hands_on_the_others():
+    # an image without words hands on the others
     Y = np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
     assert given(transfer_joint(np.array([[0, 1]]), Y, 3), 3) == [[1, 0, 2]]
     assert given(transfer_greedy(np.array([[0, 1]]), Y, 3), 3) == [[1, 0, 2]]

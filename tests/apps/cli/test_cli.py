@@ -43,15 +43,12 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_segment_json_is_a_line_for_each_picture(picture, tmp_path):
+def test_json_is_a_line_for_each_input(picture, tmp_path, clip):
     result = run("segment", picture, "--json", "--out", tmp_path / "out")
     report = json.loads(result.stdout)
     assert result.exit_code == 0 and report["state"] == "done" and len(report["outputs"]) == 4
     assert report["shape"] == [60, 80] and sum(report["sizes"]) == 60 * 80
     assert {"scale", "n_regions", "seconds"} <= set(report)
-
-
-def test_background_options_and_json(clip, tmp_path):
     options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
     result = run("background", clip, *options, "--out", tmp_path / "out")
     report = json.loads(result.stdout)
@@ -106,6 +103,8 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
         (["background", "--events=scenes", "x.mp4"], "--events must be one of scene, objects; got 'scenes'"),
         (["background", "x.mp4", "--events", "Object"], "--events must be one of scene, objects; got 'Object'"),
         (["paint", "x.png"], "paint"),
+        (["facess"], "Did you mean 'faces'"),
+        (["faces", "traim"], "Did you mean 'train'"),
     ],
 )
 def test_bad_usage_is_exit_code_2(arguments, word):
@@ -118,13 +117,6 @@ def test_a_file_that_is_nearly_a_unit_of_events_is_a_video(tmp_path, monkeypatch
     (tmp_path / "Scene").touch()
     assert "Scene: the file is empty" in run("background", "--events", "Scene").stderr
     assert "scenes: no such file" in run("background", "--events", "--", "scenes").stderr
-
-
-def test_usage_lines_name_what_a_user_types():
-    assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
-    assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
-    assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
-    assert "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n" in run("masquerade", "score", "--help").stdout
 
 
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
@@ -158,18 +150,19 @@ def test_debug_shows_the_traceback(tmp_path):
     assert debug.stderr.splitlines()[-1] == versions() and debug.stderr.count(versions()) == 1
 
 
-def test_the_list_of_commands_has_one_line_for_each():
+def test_help_is_a_command_that_lists_each_command_in_a_line():
     lines = run("--help").stdout.split("Commands:\n")[1].splitlines()
     names = [line.split()[0] for line in lines]
     assert names[:2] == ["segment", "background"] and {*names} == {*COMMANDS, "help"}
     assert all(line.endswith(".") and "..." not in line for line in lines)
-
-
-def test_help_is_a_command():
     assert run("help").stdout == run("--help").stdout
     assert run("help", "features").stdout == run("features", "--help").stdout
     assert run("help", "faces", "train").stdout == run("faces", "train", "--help").stdout
     assert run("help", "paint").exit_code == 2
+    assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
+    assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
+    assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
+    assert "Usage: visionnmf masquerade score [OPTIONS] M.npz LOG...\n" in run("masquerade", "score", "--help").stdout
 
 
 def test_python_runs_the_package_which_tells_its_version():
@@ -267,9 +260,3 @@ def test_an_interrupted_run_leaves_no_file_and_the_input_as_it_was(number, code,
     assert process.returncode == code
     assert "Traceback" not in stderr
     assert not out.exists() and source.read_bytes() == before  # an empty folder is not left either
-
-
-@pytest.mark.parametrize(("typed", "meant"), [(("facess",), "faces"), (("faces", "traim"), "train")])
-def test_a_command_that_is_spelt_wrongly_is_suggested(typed, meant):
-    found = run(*typed)
-    assert found.exit_code == 2 and f"Did you mean '{meant}'" in found.stderr

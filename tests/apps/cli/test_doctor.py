@@ -10,15 +10,12 @@ NAMES = ["versions", "libraries", "codecs", "BLAS", "threads", "kernels"]
 NAMES += ["plots", "report", "heif", "parquet", "dask", "gpu", "napari"]
 
 
-def test_there_is_a_line_for_each_part():
+def test_there_is_a_line_for_each_part_and_programs_get_the_same():
     done = run_command("doctor")
     assert done.exit_code == 0
     lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert [line.partition(":")[0] for line in lines] == NAMES
     assert f"numpy {version('numpy')}" in done.stdout and "h264" in done.stdout
-
-
-def test_programs_get_the_same():
     (report,) = json_lines(run_command("doctor", "--json"))
     assert report["libraries"]["av"] == version("av") and "ffv1" in report["codecs"]["written"]
     assert report["extras"]["plots"] == {"matplotlib": version("matplotlib")}

@@ -38,7 +38,7 @@ def options(command):
     return {option for parameter in command.params for option in parameter.opts}
 
 
-def test_every_batch_and_every_evaluation_takes_jobs():
+def test_every_batch_and_every_evaluation_takes_jobs_and_results_have_a_short_option():
     batches, taking = set(), set()
     for name, command in commands().items():
         several = any(parameter.param_type_name == "argument" and parameter.nargs == -1 for parameter in command.params)
@@ -49,6 +49,7 @@ def test_every_batch_and_every_evaluation_takes_jobs():
             taking.add(name)
     assert {"segment", "background", "faces identify", "masquerade score"} <= taking
     assert batches - taking == set(WITHOUT)
+    assert all("-o" in options(command) for command in commands().values() if "--out" in options(command))
 
 
 class Elsewhere(ThreadPoolExecutor):
@@ -60,10 +61,6 @@ class Elsewhere(ThreadPoolExecutor):
 
 def copied(value):
     return pickle.loads(pickle.dumps(value))
-
-
-def test_results_have_a_short_option_wherever_they_have_a_long_one():
-    assert all("-o" in options(command) for command in commands().values() if "--out" in options(command))
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def raising(error):
     return work
 
 
-def test_the_exit_code_of_one_report():
+def test_the_exit_code_of_one_report_and_of_a_stream():
     assert code(lambda run: run.show(Report())) == 0
     assert code(lambda run: run.show(Report(skipped=["a: empty"]))) == 1
     assert code(raising(UnreadableError("a: empty"))) == 2
@@ -52,6 +52,9 @@ def test_the_exit_code_of_one_report():
     assert code(raising(OSError("disk full"))) == code(raising(MemoryError())) == 2
     assert code(raising(ZeroDivisionError())) == 1
     assert code(raising(KeyboardInterrupt())) == 130
+    assert code(lambda run: [run.show(Report()), run.fail("a: empty")]) == 1
+    assert code(lambda run: run.fail("a: empty")) == 2
+    assert code(lambda run: None) == 0  # a log that is followed, and nothing came
 
 
 def test_the_exit_code_of_several_inputs(capsys):
@@ -76,12 +79,6 @@ def test_the_exit_code_of_several_inputs(capsys):
     printed = capsys.readouterr()
     assert printed.err == "visionnmf: interrupted during stop; nothing was written for it\n"
     assert json.loads(printed.out) == Report(inputs=["good"]).as_dict()
-
-
-def test_the_exit_code_of_a_stream():
-    assert code(lambda run: [run.show(Report()), run.fail("a: empty")]) == 1
-    assert code(lambda run: run.fail("a: empty")) == 2
-    assert code(lambda run: None) == 0  # a log that is followed, and nothing came
 
 
 def test_a_signal_is_the_reason_whatever_comes_out_of_it(monkeypatch):
@@ -141,13 +138,10 @@ def test_all_sentences_of_a_report_speak_of_options(monkeypatch, capsys):
         assert "warnings give --size 32" in printed.err
 
 
-def test_messages_cannot_forge_lines_or_steer_the_terminal(capsys):
+def test_texts_of_others_cannot_forge_lines_or_steer_the_terminal(capsys, monkeypatch):
     code(lambda run: run.fail("q[\x1b]0;title\x07: empty\nforged"))
     printed = capsys.readouterr()
     assert printed.err.count("\n") == 1 and "\x1b" not in printed.err and "\x07" not in printed.err
-
-
-def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     with progress_bar("q[/]x.png") as update:
         update("q[/red]", 1, 2)
@@ -155,7 +149,7 @@ def test_names_of_files_are_not_markup_on_a_terminal(monkeypatch, capsys):
         pass
 
 
-def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, capsys):
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds_without_an_estimate_at_first(monkeypatch, capsys):
     clock = iter([0.0, 0.0, 4.0, 14.0, 15.0, 29.0, 334.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     with progress_bar("photos", rate_of="images") as update:
@@ -165,6 +159,14 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds(monkeypatch, ca
         "visionnmf: photos: reading 40 of 1000, 3 images/s, 5 min left",
         "visionnmf: photos: reading 85 of 1000, 3 images/s, 5 min left",
         "visionnmf: photos: reading 1000 of 1000, 3 images/s",
+    ]
+    clock = iter([0.0, 0.0, 30.0, 40.0])
+    with progress_bar("yard.mp4") as update:
+        for done in (1, 3, 21):
+            update("learning", done, 1001)
+    assert capsys.readouterr().err.splitlines() == [
+        "visionnmf: yard.mp4: learning 3 of 1001",
+        "visionnmf: yard.mp4: learning 21 of 1001, 0.5 frames/s, 33 min left",
     ]
 
 
@@ -181,18 +183,6 @@ def test_steps_that_compile_kernels_have_no_share_in_the_estimate(compiling, mon
     assert shown[0] == (str(compiling), None, None) and len(shown) > 15
     for done, left, unit in shown[3:]:  # half a minute after the compilation
         assert int(left) == pytest.approx((400 - int(done)) / (2 if unit == "s" else 120), abs=1)
-
-
-def test_few_steps_give_no_estimate(monkeypatch, capsys):
-    clock = iter([0.0, 0.0, 30.0, 40.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
-    with progress_bar("yard.mp4") as update:
-        for done in (1, 3, 21):
-            update("learning", done, 1001)
-    assert capsys.readouterr().err.splitlines() == [
-        "visionnmf: yard.mp4: learning 3 of 1001",
-        "visionnmf: yard.mp4: learning 21 of 1001, 0.5 frames/s, 33 min left",
-    ]
 
 
 def test_verbose_says_how_long_each_stage_took(monkeypatch, capsys):
@@ -217,15 +207,11 @@ def test_rows_do_not_go_to_the_terminal_that_shows_progress():
     assert done.stdout == "a row\n"
 
 
-def test_work_without_steps_says_how_long_it_takes(monkeypatch, capsys):
+def test_work_without_steps_says_how_long_it_takes_unless_it_is_quiet(monkeypatch, capsys):
     monkeypatch.setattr(console, "LINE_EVERY", 0.01)
     with spinner("learning"):
         time.sleep(0.3)
     assert "visionnmf: learning: working for 0 s\n" in capsys.readouterr().err
-
-
-def test_quiet_silences_progress(monkeypatch, capsys):
-    monkeypatch.setattr(console, "LINE_EVERY", 0.01)
     monkeypatch.setattr(console, "_verbosity", console.Verbosity(quiet=True))
     with progress_bar("photos") as update, spinner("learning"):
         time.sleep(0.1)

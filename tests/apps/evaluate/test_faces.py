@@ -25,14 +25,11 @@ def compare(faces, comparison=RAW, conditions=THREE, splits=1, **others):
     return evaluate(made, comparison, **others)
 
 
-def test_every_method_recognises_made_people(faces):
+def test_every_method_recognises_made_people_if_there_are_two(faces):
     found = compare(faces, Comparison(methods=("all",)), FaceConditions(ranks=(8,), per_person=4))
     accuracy = {line["method"]: line["accuracy"] for line in found.table}
     assert set(accuracy) == set(METHODS)
     assert min(accuracy.values()) > 60 and accuracy["recognizer"] == 100
-
-
-def test_one_person_cannot_be_told_apart(faces):
     alone = Faces(faces.images[:6], faces.labels[:6], faces.names[:1])
     with pytest.raises(ParameterError, match="faces must have at least two people"):
         compare(alone)
@@ -71,13 +68,10 @@ def test_conditions_that_make_no_sense(values, sentence):
         FaceConditions(**values)
 
 
-def test_severities_of_kinds_are_allowed():
-    FaceConditions(corruptions=("occlusion:12", "gaussian:40", "poisson:0.05", "dead_lines", "laplace:30"))
-
-
-def test_ranks_are_taken_down_to_what_there_is(faces):
+def test_ranks_are_taken_down_to_what_there_is_and_severities_of_kinds_allowed(faces):
     found = compare(faces, Comparison(methods=("pca",)), FaceConditions(ranks=(2, 500, 900), per_person=3))
     assert {row["rank"] for row in found.rows} == {2, 12}
+    FaceConditions(corruptions=("occlusion:12", "gaussian:40", "poisson:0.05", "dead_lines", "laplace:30"))
 
 
 def test_ranks_and_corruptions_are_read():
@@ -105,16 +99,13 @@ def test_the_command_draws_curves(folder, tmp_path):
     assert bad.exit_code == 2 and "--corruption must be some of" in " ".join(bad.stderr.split())
 
 
-def test_pictures_of_others_are_kept(folder, tmp_path):
+def test_pictures_replace_nothing_and_do_not_lie_among_the_faces(folder, tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "accuracy.png").write_text("mine")
     options = ("--methods", "pca", "--ranks", "2", "--splits", 1, "--train", 3, "--plots", "--out", tmp_path)
     refused = run("evaluate", "faces", folder, *options)
     assert refused.exit_code == 2 and "accuracy.png: exists already" in refused.stderr
     assert (tmp_path / "accuracy.png").read_text() == "mine"
-
-
-def test_pictures_are_not_written_among_the_faces(folder):
     options = ("--plots", "--methods", "raw", "--splits", 1, "--train", 3, "--out", folder / "p")
     refused = run("evaluate", "faces", folder, *options)
     assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
@@ -136,14 +127,11 @@ def test_what_is_left_out_is_said_once(folder):
     assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
 
 
-def test_a_severity_that_is_out_of_range_names_the_option(folder, tmp_path):
+def test_the_help_names_what_is_allowed_and_a_severity_out_of_range_its_option(folder, tmp_path):
     found = run("evaluate", "faces", folder, "--corruption", "salt_and_pepper:30", "--out", tmp_path / "out")
     said = " ".join(found.stderr.replace("│", " ").split())
     assert found.exit_code == 2 and "--corruption must have a severity that its kind allows; got" in said
     assert "salt_and_pepper:30" in said and not (tmp_path / "out").exists()
-
-
-def test_the_help_names_every_method_and_corruption():
     text = " ".join(run("evaluate", "faces", "--help").stdout.replace("-\n", "-").split()).replace("- ", "-")
     for name in (*METHODS, *CORRUPTIONS):
         assert name == "none" or re.search(rf"(?<![\w-]){name}(?![\w-])", text), name

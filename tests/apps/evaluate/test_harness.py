@@ -57,14 +57,9 @@ def test_a_failed_job_is_one_sentence_and_is_tried_again(tmp_path):
         assert len(list(csv.DictReader(file))) == 4
     whole = evaluate(study(), here)
     assert len(whole.rows) == 5 and whole.skipped == []
-
-
-def test_nothing_to_show_is_an_error():
     with pytest.raises(UnreadableError, match="5 is too much"):
         evaluate(study(most=3, numbers=[5]))
-
-
-def test_a_fault_of_ours_is_not_taken_for_a_failed_job():
+    # a fault of ours is none
     with pytest.raises(TypeError):
         evaluate(Study(**{**vars(study()), "work": squares}))
 
@@ -76,13 +71,6 @@ def test_processes_find_the_same_table(tmp_path):
     assert (tmp_path / "1" / "results.csv").read_bytes() == (tmp_path / "2" / "results.csv").read_bytes()
 
 
-def test_results_of_somebody_else_are_kept(tmp_path):
-    (tmp_path / "results.csv").write_text("mine")
-    with pytest.raises(OutputExistsError, match=r"results.csv: exists already"):
-        evaluate(study(), Comparison(out=tmp_path))
-    assert (tmp_path / "results.csv").read_text() == "mine"
-
-
 def test_methods_are_chosen_by_name():
     known = ("a", "b", "c")
     assert chosen_methods(Comparison(), known, ("b",)) == ("b",)
@@ -92,9 +80,13 @@ def test_methods_are_chosen_by_name():
         chosen_methods(Comparison(methods=("magic",)), known, ())
 
 
-def test_plots_need_a_folder_and_something_to_draw(tmp_path):
+def test_results_of_somebody_else_are_kept_and_plots_need_a_folder_and_something_to_draw(tmp_path):
     with pytest.raises(ParameterError, match="out must be given with plots"):
         Comparison(plots=True)
     pytest.importorskip("matplotlib")
     with pytest.raises(ParameterError, match="plots must be False"):
         evaluate(study(), Comparison(plots=True, out=tmp_path))
+    (tmp_path / "results.csv").write_text("mine")
+    with pytest.raises(OutputExistsError, match=r"results.csv: exists already"):
+        evaluate(study(), Comparison(out=tmp_path))
+    assert (tmp_path / "results.csv").read_text() == "mine"

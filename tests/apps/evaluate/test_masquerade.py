@@ -106,11 +106,14 @@ def test_the_command_compares_methods_in_processes(histories):
     assert [line["method"] for line in json.loads(one.stdout)["table"]] == ["scorer", "ecm"]
 
 
-def test_few_sessions_are_compared_without_a_warning_for_each_user(histories):
+def test_few_sessions_are_compared_without_a_warning_and_what_cannot_be_read_is_reported(histories, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compare(histories, Comparison(methods=("scorer",)))
     assert [str(each.message) for each in caught] == []
+    found = compare([*histories, tmp_path / "missing"])
+    assert len(found.skipped) == 1 and found.as_dict()["skipped"] == found.skipped
+    assert "left out: " in str(found) and "no such file" in str(found)
 
 
 def test_users_alike_cannot_be_told_apart(tmp_path):
@@ -120,12 +123,6 @@ def test_users_alike_cannot_be_told_apart(tmp_path):
         twin.write_text("\n".join(commands) + "\n")
     found = compare(twins, cutting=SessionCutting(size=20)).table[0]
     assert math.isclose(found["auc"], 0.5, abs_tol=0.1)
-
-
-def test_what_cannot_be_read_is_reported(histories, tmp_path):
-    found = compare([*histories, tmp_path / "missing"])
-    assert len(found.skipped) == 1 and found.as_dict()["skipped"] == found.skipped
-    assert "left out: " in str(found) and "no such file" in str(found)
 
 
 def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):

@@ -54,12 +54,17 @@ def test_the_rate_is_that_of_other_people(rng):
     assert 0.04 < np.mean(ours) < 0.06 < 0.065 < np.mean(naive)
 
 
-def test_rates_of_few_people_are_announced_with_their_uncertainty():
-    found = calibrated(left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10), 5, 0.05)
+def test_rates_of_few_people_are_announced_with_their_uncertainty_and_their_corrupted_pixels():
+    images = left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10)
+    found = calibrated(images, 5, 0.05)
     assert 0.3 < found.threshold < 0.9
     assert 0 <= found.acceptance.low < 0.02 and 0.3 < found.acceptance.high < 1
     assert found.rejection.low == found.rejection.mean == 0 and found.rejection.high > 0.3  # of three people
     assert as_noisy(found.noise, np.full((2, 2), 0.1)) is None
+    # the usual share of corrupted pixels is that of people who stay
+    shares = np.repeat([0.02, 0.06, 0.5], [5, 5, 10])
+    assert calibrated(images._replace(corrupted=shares), 5, 0.05).corrupted == pytest.approx(0.04)
+    assert math.isnan(calibrated(left_out([], []), 2, 0.05).corrupted)
 
 
 @pytest.mark.parametrize("n_people", [5, 10, 20, 60])
@@ -74,14 +79,11 @@ def test_intervals_cover_the_rate_of_all_people(n_people):
     assert np.mean(covered) > 0.87 and np.mean(widths) < 2 / n_people**0.5
 
 
-def test_intervals_of_one_image_each_are_those_of_clopper_and_pearson():
+def test_intervals_are_those_of_clopper_and_pearson_and_reach_an_end_where_people_are_equal():
     """With as many people as that, the uncertainty of the variance hardly counts."""
     found = rate_of(np.repeat([0.0, 1.0], [1900, 100]), 2000)
     exact = binomtest(100, 2000).proportion_ci(0.9, method="exact")
     assert found.mean == 0.05 and found[1:] == pytest.approx((exact.low, exact.high), rel=0.01)
-
-
-def test_intervals_of_equal_people_reach_the_end_only_on_one_side():
     none, everything = rate_of(np.zeros(9), 90), rate_of(np.ones(9), 90)
     assert none[:2] == (0, 0) and 0.2 < none.high < 0.5
     assert everything[::2] == (1, 1) and everything.low == pytest.approx(1 - none.high)
@@ -93,13 +95,6 @@ def test_without_strangers_the_known_set_the_threshold():
     assert two.threshold == pytest.approx(0.65) and math.isnan(two.acceptance.mean) and two.acceptance[1:] == (0, 1)
     assert calibrated(left_out([], []), 2, 0.05).threshold == 0
     assert calibrated(left_out([0, 0], [1, 1], known=2), 1, 0.05).threshold == 0
-
-
-def test_the_usual_share_of_corrupted_pixels_is_that_of_people_who_stay():
-    found = left_out(np.repeat(np.arange(5), 4), np.linspace(0.3, 0.9, 20), 10)
-    shares = np.repeat([0.02, 0.06, 0.5], [5, 5, 10])
-    assert calibrated(found._replace(corrupted=shares), 5, 0.05).corrupted == pytest.approx(0.04)
-    assert math.isnan(calibrated(left_out([], []), 2, 0.05).corrupted)
 
 
 @pytest.mark.parametrize("n_people", [1, 2])
@@ -148,7 +143,7 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
 @pytest.mark.slow
 def test_folds_of_large_images_use_a_grid_of_pixels(rng, monkeypatch):
     """The threshold is about that of all pixels, and the noise is measured as on new images."""
-    images, names = made_faces(rng, 6, 6)
+    images, names = made_faces(rng, 5, 4)
     X = rows(np.kron(images, np.ones((2, 2), np.uint8)))
     shape = (32, 32)
     monkeypatch.setattr(distances, "GRID_PIXELS", 300)

@@ -15,7 +15,7 @@ def kinds(rng, n_people=4, n_images=8, n_pixels=30, noise=0.3):
     return objects[y, np.arange(len(y)) % 2] + noise * rng.random((len(y), n_pixels)), y
 
 
-def test_a_mixture_is_the_geometric_mean_of_relative_distances(rng):
+def test_a_mixture_is_the_geometric_mean_of_relative_distances_with_weights_that_sum_to_one(rng):
     X, y = kinds(rng)
     new = kinds(rng)[0]
     parts = [one.fit(X, y).distances(new) for one in (ClassResidual(adaptive=True), Discriminant())]
@@ -25,9 +25,6 @@ def test_a_mixture_is_the_geometric_mean_of_relative_distances(rng):
     for row in range(len(new)):
         first, second = (one[row] / one[row].min() * np.mean(one[row].min() / one[row]) for one in parts)
         np.testing.assert_allclose(found[row], first**0.7 * second**0.3)
-
-
-def test_weights_of_a_mixture_sum_to_one():
     np.testing.assert_allclose(np.sum(MIXTURES, axis=1), 1)
     assert len(set(MIXTURES)) == len(MIXTURES) and np.array_equal(np.unique(np.max(MIXTURES, axis=0)), [1])
 

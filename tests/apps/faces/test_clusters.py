@@ -12,7 +12,6 @@ from visionnmf import NMF
 from visionnmf.apps.faces import cluster_faces
 from visionnmf.apps.faces.clustering import whitened_codes
 from visionnmf.datasets import corrupt
-from visionnmf.exceptions import ParameterError
 from visionnmf.metrics import clustering_accuracy, clustering_information
 
 
@@ -80,8 +79,3 @@ def test_accuracy_matches_groups_to_people():
     assert clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 0]) == 1
     assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 5]) == 0.5
     assert clustering_accuracy(["a", "a", "b"], [0, 1, 2]) == pytest.approx(2 / 3)
-
-
-def test_clusters_refuse_what_is_not_allowed(people):
-    with pytest.raises(ParameterError, match="n_clusters must be a whole number from 1 to 30; got 31"):
-        cluster_faces(rows(people[0]), 31)

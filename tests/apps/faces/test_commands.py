@@ -125,24 +125,22 @@ def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
     assert run(*command, "--force").exit_code == 1
 
 
-def test_progress_is_shown_beside_json(model, folder, monkeypatch):
+def test_progress_is_shown_beside_json_and_step_by_step(model, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(console, "LINE_EVERY", 0.0)
     found = run("faces", "identify", model[0], folder / "person 1", "--json")
     assert ": looking 2 of 6" in found.stderr and len(json_lines(found)) == 6
+    grouped = run("faces", "cluster", folder, "--out", tmp_path).stderr
+    assert "learning components 50 of 100" in grouped and "learning components 100 of 100\n" in grouped
 
 
 def test_many_images_end_with_how_many_are_known(model, folder, tmp_path):
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16), np.uint8)).save(tmp_path / "noise.png")
     found = run("faces", "identify", model[0], folder / "person 1", tmp_path / "noise.png")
+    first, *_, last = found.stdout.splitlines()
+    assert "person 1, distance 0." in first and "noise.png: nobody known (nearest: person " in last
     assert found.stdout.count("\n") == 7
     assert found.stderr.endswith("visionnmf: 7 images: 6 faces of known people, 1 of nobody known\n")
     assert run("faces", "identify", model[0], tmp_path / "noise.png").stderr == ""
-
-
-def test_cluster_reports_its_steps(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
-    grouped = run("faces", "cluster", folder, "--out", tmp_path).stderr
-    assert "learning components 50 of 100" in grouped and "learning components 100 of 100\n" in grouped
 
 
 def test_what_reading_an_image_warns_of_is_said_of_that_image(model, tmp_path):
@@ -167,14 +165,6 @@ def test_a_fault_while_looking_at_images_together_ends_no_batch(model, folder, m
     monkeypatch.setattr(FaceRecognizer, "identify", fails)
     result = run("faces", "identify", model[0], *images)
     assert result.exit_code == 0 and result.stdout == expected
-
-
-def test_identify_in_words(model, folder, rng, tmp_path):
-    Image.fromarray(rng.integers(0, 255, (16, 16)).astype(np.uint8)).save(tmp_path / "noise.png")
-    result = run("faces", "identify", model[0], folder / "person 1" / "0.png", tmp_path / "noise.png")
-    first, second = result.stdout.splitlines()
-    assert "person 1, distance 0." in first
-    assert "noise.png: nobody known (nearest: person " in second
 
 
 def test_a_picture_that_cannot_be_read_is_left_out_and_named_once(folder, tmp_path):
@@ -231,6 +221,9 @@ def test_bad_places_for_results_are_refused_by_their_name(folder, model, tmp_pat
     assert refused.exit_code == 2 and refused.stderr.startswith("visionnmf: --pictures ")
     refused = run("faces", "train", folder, "--model", tmp_path / "none" / "m.npz", "--pictures", tmp_path / "out")
     assert refused.exit_code == 2 and "create it first" in refused.stderr and not (tmp_path / "out").exists()
+    refused = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p")
+    assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
+    assert not (folder / "p").exists()
 
 
 def test_cluster(folder, tmp_path):
@@ -323,12 +316,6 @@ def test_images_mostly_in_shadow_are_counted(rng, tmp_path):
     np.savez(source, images=shaped, labels=np.ones(30, np.int64))
     result = run("faces", "shadows", source, "--out", tmp_path / "out")
     assert "mostly in shadow, and dark in the results: 4 images" in result.stdout
-
-
-def test_pictures_are_not_written_among_the_faces(folder, tmp_path):
-    refused = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--pictures", folder / "p")
-    assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
-    assert not (folder / "p").exists()
 
 
 def test_the_next_nearest_and_another_threshold(model, folder):

@@ -30,17 +30,6 @@ def test_messages_name_what_the_user_typed(tmp_path):
     assert "source" not in run("faces", "train", tmp_path / "nobody.npz", "--model", tmp_path / "m.npz").stderr
 
 
-def test_images_that_are_not_rows_are_refused_with_a_cure(model, faces):
-    told = r"X must have images as rows; got an array of shape \(24, 16, 16\); make rows of it by reshape\(len\(array\)"
-    for step in (
-        lambda: FaceRecognizer().fit(faces.images, faces.labels),
-        lambda: model[1].predict(faces.images),
-        lambda: model[1].add(faces.images, faces.labels),
-    ):
-        with pytest.raises(ParameterError, match=told):
-            step()
-
-
 def test_what_no_range_says_is_null(model, folder, tmp_path):
     """With 24 images there is no range of noise, so whether an image is as noisy is not known, rather than false."""
     recognizer = model[1]
@@ -51,14 +40,6 @@ def test_what_no_range_says_is_null(model, folder, tmp_path):
     image = rows(np.full((1, 16, 16), 90, np.uint8))
     assert recognizer.identify(image)[0].calibrated is True
     assert recognizer.identify(image, threshold=1)[0].calibrated is False  # the rates are those of another threshold
-
-
-def test_nan_is_refused_with_a_mask_as_the_cure(model, faces):
-    unknown = rows(faces.images)
-    unknown[0, :3] = np.nan
-    for step in (lambda: FaceRecognizer().fit(unknown, faces.labels), lambda: model[1].predict(unknown)):
-        with pytest.raises(ParameterError, match=r"X must not hold NaN; got 3 of them; give a mask that is True for"):
-            step()
 
 
 def test_calls_in_another_order_or_with_several_images_are_refused_with_a_cure(model, folder, tmp_path):

@@ -134,13 +134,17 @@ def test_pixels_that_do_not_count(gallery):
     assert not np.allclose(first, model.distances(image, np.ones_like(visible), everybody, 0.0))
 
 
-def test_large_images_are_averaged(gallery):
+def test_large_images_are_averaged_and_float32_stays(gallery):
     """Images of 64 x 64 pixels whose squares are even are those of 32 x 32."""
     X = gallery[0]
     small, large = (np.kron(X.reshape(-1, *SHAPE), np.ones((1, n, n))) for n in (2, 4))
     assert small.shape[1:] == (32, 32)
     found = [RobustResidual(images.shape[1:]).reduced(rows(images)) for images in (small, large)]
     assert np.allclose(*found)
+    X, y, new, _ = gallery
+    exact = robust(RobustResidual(SHAPE).fit(X, y), new)
+    rounded = robust(RobustResidual(SHAPE).fit(X.astype(np.float32), y), new.astype(np.float32))
+    assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
 
 
 def test_one_image_each_and_black_images(gallery):
@@ -148,13 +152,6 @@ def test_one_image_each_and_black_images(gallery):
     single = CoveredFaces(ALONE, SHAPE).fit(X[::5], y[::5])
     assert (single.distances(new, new, np.zeros(6)).argmin(axis=1) == people).mean() >= 0.8
     assert np.isfinite(single.distances(np.zeros_like(new), np.zeros_like(new), np.zeros(6))).all()
-
-
-def test_float32_stays(gallery):
-    X, y, new, _ = gallery
-    exact = robust(RobustResidual(SHAPE).fit(X, y), new)
-    rounded = robust(RobustResidual(SHAPE).fit(X.astype(np.float32), y), new.astype(np.float32))
-    assert rounded.dtype == np.float32 and np.allclose(exact, rounded, rtol=1e-2)
 
 
 def test_a_threshold_is_that_of_the_distance_which_is_used(monkeypatch, rng):

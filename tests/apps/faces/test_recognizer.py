@@ -154,15 +154,12 @@ def test_evenness_is_relative_to_the_brightest_of_the_set(people):
     assert missing_pixels(dark.reshape(-1, *SHAPE), "blocks", 255, 255).mean() > 0.3
 
 
-def test_blocks_are_openings(rng):
+def test_blocks_are_openings_and_saturated_pixels_are_found(rng):
     images = (rng.random((2, 21, 22)) < 0.2).astype(float)
     expected = [
         np.logical_or.reduce([binary_opening(image == value, np.ones((4, 4))) for value in (0, 1)]) for image in images
     ]
     assert np.array_equal(flat_blocks(images, 1), expected)
-
-
-def test_saturated_pixels():
     found = missing_pixels(np.array([[[0, 7, 7], [9, 100, 254], [0, 255, 9]]], float), "saturated", 255, 255)
     assert found.tolist() == [[[True, False, False], [False] * 3, [True, True, False]]]
 
@@ -206,7 +203,7 @@ def test_salt_and_pepper_is_cleaned(people):
     assert judged[visible].mean() > 0.9 and judged[~mask.reshape(judged.shape)].mean() < 0.15
 
 
-def test_blocks_are_missing_only_where_they_are_looked_for(people):
+def test_blocks_are_missing_only_where_they_are_looked_for_and_a_mask_is_as_good_as_a_search(people):
     train, y, test, answers = people
     bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
     with_, without = (
@@ -217,27 +214,12 @@ def test_blocks_are_missing_only_where_they_are_looked_for(people):
     errors = [np.linalg.norm(found.cleaned_ - rows(train)) for found in (with_, without)]
     assert errors[0] < 0.5 * errors[1]
     assert with_.score(rows(test), answers) >= 0.9
-
-
-def test_a_mask_is_as_good_as_a_search(people):
-    train, y, _, _ = people
-    bad, mask = corrupt(train, "occlusion", 8, return_mask=True, random_state=0)
     given = FaceRecognizer(missing="none", random_state=0).fit(rows(bad), y, mask=rows(mask).astype(bool))
     searched = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(bad), y)
     assert np.array_equal(given.cleaned_, searched.cleaned_)
 
 
-def test_a_cleaned_image_does_not_depend_on_its_missing_pixels(people):
-    train, y, test, _ = people
-    recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
-    mask = np.zeros((1, 256), bool)
-    mask[:, 50:90] = True
-    pair = [np.where(mask, value, rows(test[:1])).astype(np.float32) for value in (0, 200)]
-    first, second = (recognizer.distances(image, mask) for image in pair)
-    assert np.array_equal(first, second)
-
-
-def test_strangers_are_rejected_and_the_known_are_not(people):
+def test_strangers_are_rejected_and_the_known_are_not_whatever_lies_under_a_mask(people):
     train, y, test, answers = people
     recognizer = FaceRecognizer(random_state=0).fit(rows(train), y)
     known = recognizer.identify(rows(test))
@@ -245,6 +227,11 @@ def test_strangers_are_rejected_and_the_known_are_not(people):
     assert np.mean([found.person == answer for found, answer in zip(known, answers, strict=True)]) > 0.8
     assert np.mean([found.person is None for found in strangers]) > 0.5
     assert all(found.nearest in recognizer.classes_ for found in strangers)
+    mask = np.zeros((1, 256), bool)
+    mask[:, 50:90] = True
+    pair = [np.where(mask, value, rows(test[:1])).astype(np.float32) for value in (0, 200)]
+    first, second = (recognizer.distances(image, mask) for image in pair)
+    assert np.array_equal(first, second)
 
 
 def test_the_share_of_corrupted_pixels_of_new_images_is_told_by_left_out_ones(people, rng):

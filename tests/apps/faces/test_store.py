@@ -24,15 +24,12 @@ def test_a_saved_model_says_the_same(faces, tmp_path, rule):
     assert again.recognizer.identify(rows(faces.images[:3])) == recognizer.identify(rows(faces.images[:3]))
 
 
-def test_what_a_new_fit_needs_comes_back(faces, tmp_path):
+def test_what_a_new_fit_needs_comes_back_and_a_model_is_not_overwritten_unasked(faces, tmp_path, model):
     names = np.array(faces.names)[faces.labels - 1]
     recognizer = FaceRecognizer(n_components=9, image_shape=SHAPE, missing="saturated", outliers=2.0)
     recognizer.fit(rows(faces.images), names).save(tmp_path / "m.npz")
     again = FaceRecognizer.load(tmp_path / "m.npz")
     assert repr(again) == repr(recognizer) and again.get_params().keys() == recognizer.get_params().keys()
-
-
-def test_a_model_is_not_overwritten_unasked(model):
     with pytest.raises(OutputExistsError, match="force=True"):
         save(FaceModel(model[1]), model[0])
 

@@ -102,14 +102,11 @@ def test_wrong_usage_is_one_line_and_code_2(arguments, sentence, folder, monkeyp
     assert not (folder / "f.npz").exists()
 
 
-def test_messages_name_the_option_and_list_the_choices_plainly(folder):
+def test_messages_name_the_option_and_progress_the_steps(folder, tmp_path):
     form = run_command("features", folder, "--out", "f.xyz")
     assert form.stderr == "visionnmf: --out must end in .npz, .csv, .parquet; got 'f.xyz'\n"
     kind = run_command("features", folder, "--out", "f.npz", "--kind", "sift")
     assert kind.stderr.startswith("visionnmf: --kind must be one of rgb, lab, ") and "[" not in kind.stderr
-
-
-def test_progress_tells_checking_learning_and_extracting(folder, tmp_path):
     said = []
     extract_features([folder], tmp_path / "f.npz", kinds=["rgb"], progress=lambda *step: said.append(step))
     assert {stage for stage, _, _ in said} == {"checking", "learning", "extracting"}

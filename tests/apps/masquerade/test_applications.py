@@ -75,6 +75,9 @@ def test_training_and_scoring_find_the_masquerade(logs, tmp_path):
 )
 def test_a_factorisation_finds_the_masquerade_with_the_same_results(method, loss, logs, tmp_path):
     training, test = logs
+    others = (",bob,", ",carol,")  # whose factorisations only take time
+    lines = [line for line in training.read_text().splitlines() if not any(other in line for other in others)]
+    training.write_text("\n".join(lines) + "\n")
     train([training], tmp_path / "m.npz", cutting=CUT, scorer=ScorerSettings(method=method, loss=loss))
     model = load(tmp_path / "m.npz")
     results = list(score(model, [test]))

@@ -39,7 +39,7 @@ def test_a_profile_of_lone_commands_stays_bounded_and_keeps_the_frequent_and_the
     assert scorer.profile_.total == pytest.approx(sum(commands.values()))
 
 
-def test_a_frequent_command_outlives_its_pairs(monkeypatch):
+def test_a_frequent_command_outlives_its_pairs_and_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
     profile = Profile()
     few = [f"k{i}" for i in range(8)]
@@ -54,10 +54,6 @@ def test_a_frequent_command_outlives_its_pairs(monkeypatch):
     profile._forget()
     assert not any("often" in pair for pair in profile.pairs)
     assert profile.commands["often"] == 16
-
-
-def test_of_pairs_seen_once_the_latest_are_kept(monkeypatch):
-    monkeypatch.setattr("visionnmf.apps.masquerade.profile.PAIRS_KEPT", 100)
     profile = Profile()
     alphabet = [f"k{i}" for i in range(11)]  # few commands, 110 pairs of them
     pairs = [(a, b) for a in alphabet for b in alphabet if a != b]

@@ -53,14 +53,16 @@ def test_the_order_of_commands_counts():
     assert roc_summary(bag, labels)[0] == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_repeated_new_command_is_one_new_habit(users):
-    training, own, _ = users[0]
+def test_repeated_new_commands_are_one_habit_and_short_sessions_less_certain(users):
+    training, own, others = users[0]
     scorer = SessionScorer().fit(training)
     session = own[0]
     one = scorer.anomaly_score([["new", *session[1:]]])[0]
     spread = scorer.anomaly_score([[f"new{i}" if i % 10 == 0 else c for i, c in enumerate(session)]])[0]
     same = scorer.anomaly_score([["new" if i % 10 == 0 else c for i, c in enumerate(session)]])[0]
     assert one < same < spread
+    long, short = scorer.anomaly_score([others[0], others[0][:5]])
+    assert long > scorer.threshold_ > abs(short)
 
 
 def test_signs_and_thresholds_follow_scikit_learn(users):
@@ -80,13 +82,19 @@ def test_signs_and_thresholds_follow_scikit_learn(users):
     np.testing.assert_array_equal(scorer.anomaly_score(np.array(own)), scorer.anomaly_score(own))
 
 
-def test_judging_changes_nothing(users):
+def test_judging_changes_nothing_and_explanations_name_what_was_planted(users):
     training, own, others = users[0]
     scorer = SessionScorer().fit(training)
     before = scorer.anomaly_score(own + others)
     scorer.explain(others[0])
     scorer.predict(others)
     np.testing.assert_array_equal(scorer.anomaly_score((own + others)[::-1])[::-1], before)
+    reasons = scorer.explain(["nmap", "nc"] * 15 + own[0][:70])
+    assert {reasons[0].command, reasons[1].command} == {"nmap", "nc"}
+    assert reasons[0].sentence.endswith("(15 times): never seen before")
+    assert reasons[0].share >= reasons[1].share >= reasons[-1].share > 0
+    assert sum(r.share for r in scorer.explain(own[0], top=100)) == pytest.approx(1)
+    assert len(scorer.explain(own[0], top=2)) == 2
 
 
 def test_the_false_alarm_rate_holds_on_own_sessions_and_sets_the_threshold(users):
@@ -173,17 +181,6 @@ def test_the_same_stranger_in_several_sessions_is_found():
     assert {3, 17, 30} <= set(SessionScorer().fit(training).doubtful_.tolist())
 
 
-def test_explanations_name_what_was_planted(users):
-    training, own, _ = users[0]
-    scorer = SessionScorer().fit(training)
-    reasons = scorer.explain(["nmap", "nc"] * 15 + own[0][:70])
-    assert {reasons[0].command, reasons[1].command} == {"nmap", "nc"}
-    assert reasons[0].sentence.endswith("(15 times): never seen before")
-    assert reasons[0].share >= reasons[1].share >= reasons[-1].share > 0
-    assert sum(r.share for r in scorer.explain(own[0], top=100)) == pytest.approx(1)
-    assert len(scorer.explain(own[0], top=2)) == 2
-
-
 def test_explanations_tell_rare_doubtful_new_order_and_too_often():
     cycle = [f"p{i}" for i in range(20)]
     training = [[*cycle, *cycle, *(["rare"] if i == 7 else [])] for i in range(30)]
@@ -215,13 +212,6 @@ def test_a_user_with_little_is_being_learnt(sessions):
     assert scorer.explain([]) == []
     assert np.isfinite(scorer.update(["q"] * 10))
     assert "q" in scorer.profile_.commands
-
-
-def test_shorter_sessions_are_less_certain(users):
-    training, _, others = users[0]
-    scorer = SessionScorer().fit(training)
-    long, short = scorer.anomaly_score([others[0], others[0][:5]])
-    assert long > scorer.threshold_ > abs(short)
 
 
 def test_update_takes_the_word_of_the_caller(users):

@@ -27,13 +27,7 @@ def made(**parameters):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"method": "nmf"},
-        {"method": "mex-perera", "loss": "manhattan"},
-        {"method": "wang"},
-    ],
+    "parameters", [{}, {"method": "nmf"}, {"method": "mex-perera", "loss": "manhattan"}, {"method": "wang"}]
 )
 def test_a_loaded_model_goes_on_where_the_saved_one_was(parameters, path):
     model = made(**parameters)

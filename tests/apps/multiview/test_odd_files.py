@@ -100,7 +100,7 @@ def test_samples_that_only_one_view_has_are_counted(here):
     assert read_views(["one.csv", "one_again=one.csv"], key="key").notes == []
 
 
-def test_keys_match_with_or_without_the_extension_of_an_image(here):
+def test_keys_match_with_or_without_the_extension_of_an_image_unless_they_may_mean_two(here):
     """Keys of images have none, and tables often name the files."""
     write_keys(here / "one.csv", ["p1", "p2", "v1.2"])
     write_keys(here / "two.csv", ["p2.PNG", "p1.jpg", "v1.3"])
@@ -109,9 +109,6 @@ def test_keys_match_with_or_without_the_extension_of_an_image(here):
     np.testing.assert_array_equal(found.views["two"][:2], [[2], [1]])
     write_keys(here / "labels.csv", ["p2", "p1.png", "v1.3", "v1.2"])
     assert list(read_labels("labels.csv", found, by_key=True)) == ["2", "1", "4", "3"]
-
-
-def test_keys_that_may_mean_two_images_are_not_matched(here):
     write_keys(here / "one.csv", ["p.png", "p.jpg", "q"])
     write_keys(here / "two.csv", ["p", "q"])
     assert read_views(["one.csv", "two.csv"], key="key").keys == ["p.png", "p.jpg", "q", "p"]
@@ -119,15 +116,12 @@ def test_keys_that_may_mean_two_images_are_not_matched(here):
     assert read_views(["two.csv", "three.csv"], key="key").keys == ["p", "q", "q.png", "q.jpg"]
 
 
-def test_a_folder_of_folders_is_refused_with_advice_for_the_command_line(here):
+def test_a_folder_of_folders_and_codes_of_another_kind_are_refused_with_advice_for_the_command_line(here):
     """The advice was recursive=True, which is no option of this command."""
     (here / "photos" / "one").mkdir(parents=True)
     refused = run_command("multiview", "fit", "photos", "--model", "m.npz")
     assert refused.exit_code == 2 and "recursive" not in refused.stderr
     assert "its sub-folders are not read; put the images of a view into one folder" in refused.stderr
-
-
-def test_codes_are_written_as_what_their_name_says(here):
     result = run_command("multiview", "transform", "m.npz", "a.npy", "--codes", "codes.parquet")
     assert result.exit_code == 2
     assert "codes.parquet: codes must be written to a file that ends in .csv or .npy" in result.stderr

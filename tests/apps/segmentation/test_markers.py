@@ -34,13 +34,8 @@ def random_tree(rng: np.random.Generator, n: int) -> Hierarchy:
         if node[i] != node[j]:
             children.append((node[i], node[j]))
             node = [n + len(children) - 1 if k in children[-1] else k for k in node]
-    return Hierarchy(
-        np.arange(n, dtype=np.int32)[np.newaxis],
-        pairs,
-        np.array(children),
-        np.sort(rng.random(n - 1)),
-        rng.permutation(len(pairs)) / len(pairs),
-    )
+    heights, strengths = np.sort(rng.random(n - 1)), rng.permutation(len(pairs)) / len(pairs)
+    return Hierarchy(np.arange(n, dtype=np.int32)[np.newaxis], pairs, np.array(children), heights, strengths)
 
 
 def slow_forest(tree: Hierarchy, markers: np.ndarray) -> list[int]:
@@ -160,7 +155,7 @@ def test_two_markers_in_one_region_divide_it() -> None:
     np.testing.assert_array_equal(stepped.labels[:, 22:], 1)
 
 
-def test_markers_with_a_mask_and_islands() -> None:
+def test_markers_with_a_mask_and_islands_and_on_one_pixel():
     mask = np.zeros(MOSAIC.labels.shape, bool)
     mask[5:50, 5:40] = mask[5:50, 50:85] = True
     result = segment(MOSAIC.image, mask=mask)
@@ -169,9 +164,6 @@ def test_markers_with_a_mask_and_islands() -> None:
     assert len(np.unique(found.labels[5:50, 50:85])) == 1  # no marker in it: it goes where it merges
     with pytest.raises(ParameterError, match="markers must lie inside the mask; got 3 outside alone"):
         result.at(markers=scribbles((10, 10, 1), (0, 0, 3)))
-
-
-def test_one_pixel() -> None:
     found = segment(np.zeros((1, 1), np.uint8), markers=[[4]])
     assert found.labels.tolist() == [[0]]
 
@@ -237,12 +229,11 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
     labels, segments = (
         cv2.imread(str(tmp_path / f"photo_{name}.png"), cv2.IMREAD_UNCHANGED) for name in ("labels", "segments")
     )
+    svg = (tmp_path / "photo_segments.svg").read_text()
     for name, place in colours.items():
         assert labels[tuple(place)] == rows[name]["segment"]
         assert bytes(segments[tuple(place)][::-1]).hex() == name[1:]
-        assert (
-            f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in (tmp_path / "photo_segments.svg").read_text()
-        )
+        assert f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in svg
     assert len(np.unique(segments.reshape(-1, 3), axis=0)) == len(report.sizes) == 4
     assert "#ff1a1a joined segments 0, 3 of those without markers" in str(report)
     listed = json.loads((tmp_path / "photo_segments.json").read_text())["markers"]

@@ -101,10 +101,7 @@ def test_any_size_and_any_number_of_threads_give_the_same(rng: np.random.Generat
     np.testing.assert_array_equal(vectors, others[1])
 
 
-def test_a_flat_picture_has_no_boundary_not_even_at_its_frame() -> None:
+def test_a_flat_picture_has_no_boundary_not_even_at_its_frame_and_the_weights_are_small():
     boundary, _ = network.find_boundaries(np.full((60, 80, 3), 0.4, np.float32), network.load_network())
     assert boundary.max() < 0.1
-
-
-def test_the_weights_are_small() -> None:
     assert network.FILE.stat().st_size <= 1_100_000

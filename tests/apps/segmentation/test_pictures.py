@@ -17,7 +17,7 @@ DISC = np.hypot(*(np.indices((120, 160)) - np.array([[[60]], [[80]]]))) < 50
 # --- mask ------------------------------------------------------------------------------------------------------------
 
 
-def test_outside_a_mask_nothing_counts(rng: np.random.Generator) -> None:
+def test_outside_a_mask_nothing_counts_and_everything_else_knows_of_it(rng):
     result = segment(MOSAIC.image, 4, mask=DISC)
     assert result.labels.dtype == np.uint16
     np.testing.assert_array_equal(result.labels == OUTSIDE, ~DISC)
@@ -32,10 +32,6 @@ def test_outside_a_mask_nothing_counts(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(other.labels, result.labels)
         np.testing.assert_array_equal(other.boundaries, result.boundaries)
     assert covering(result.labels[DISC], [MOSAIC.labels[DISC]]) > 0.8
-
-
-def test_everything_else_knows_of_the_mask() -> None:
-    result = segment(MOSAIC.image, 4, mask=DISC)
     assert not result.boundaries[~DISC].any()
     assert not result.boundaries[DISC & ~np.roll(DISC, -1, 1) & ~np.roll(DISC, -1, 0)].any()  # the edge is no border
     assert result.adjacency.max() == 3
@@ -109,8 +105,9 @@ def test_unusable_masks(mask: object, sentence: str) -> None:
 def test_what_is_missing_must_be_outside() -> None:
     image = MOSAIC.image / 255
     image[60, 80] = np.nan
-    with pytest.raises(ParameterError, match="3 NaN or infinite values"):
-        segment(image, mask=DISC)
+    for mask in (DISC, None):
+        with pytest.raises(ParameterError, match="3 NaN or infinite values"):
+            segment(image, mask=mask)
 
 
 # --- bands -----------------------------------------------------------------------------------------------------------

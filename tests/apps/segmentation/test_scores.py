@@ -73,30 +73,18 @@ def test_scores_equal_their_definitions(case: tuple[np.ndarray, list[np.ndarray]
     assert scores.voi == pytest.approx(slow_voi(labels, annotations))
 
 
-def test_contingency_table_counts() -> None:
+def test_scores_of_labels_whose_scores_are_known():
     table = contingency_table(np.array([[5, 5], [9, 9]]), np.array([[0, 1], [1, 1]]))
     np.testing.assert_array_equal(table, [[1, 1], [0, 2]])
-
-
-def test_perfect_and_renamed_labels() -> None:
     truth = np.repeat(np.arange(3), 4).reshape(3, 4)
     assert score_segmentation((truth + 1) % 3, [truth]) == (1.0, 0.0, 1.0)
-
-
-def test_known_values() -> None:
     # whole image against two halves: every region is half covered; one bit is lost
     truth = np.repeat([0, 1], 8).reshape(4, 4)
     scores = score_segmentation(np.zeros((4, 4), int), [truth])
     assert scores.covering == pytest.approx(0.5)
     assert scores.voi == pytest.approx(1.0)
     assert scores.pri == pytest.approx(2 * 28 / 120)
-
-
-def test_one_pixel() -> None:
     assert score_segmentation(np.zeros((1, 1), int), [np.ones((1, 1), int)]) == (1.0, 0.0, 1.0)
-
-
-def test_bad_input() -> None:
     with pytest.raises(ValueError, match="labels must have the shape of the truth"):
         contingency_table(np.zeros((2, 2), int), np.zeros((2, 3), int))
     with pytest.raises(ValueError, match="annotations must hold at least one label map"):
@@ -106,21 +94,16 @@ def test_bad_input() -> None:
 # --- boundaries -------------------------------------------------------------------------------------------------------
 
 
-def test_label_boundaries_are_one_pixel_wide() -> None:
+def test_boundaries_are_one_pixel_wide_and_match_within_the_tolerance():
     labels = np.zeros((20, 30), int)
     labels[:, 15:] = 4
     np.testing.assert_array_equal(np.argwhere(label_boundaries(labels))[:, 1], 14)
-
-
-def test_a_line_matches_itself_moved_by_less_than_the_tolerance() -> None:
     truth = np.zeros((300, 400), bool)
     truth[:, 200] = True  # tolerance: .0075 of 500 pixels
     for shift, share in ((0, 1), (3, 1), (4, 0)):
         found, matched = match_boundaries(np.roll(truth, shift, 1), truth)
         assert found.sum() == matched.sum() == share * truth.sum()
-
-
-def test_one_pixel_has_one_partner() -> None:
+    # one pixel has one partner
     truth = np.zeros((100, 100), bool)
     truth[50, 50] = True
     found = np.zeros_like(truth)

@@ -72,19 +72,15 @@ def test_one_variable_is_minimised(entries, start, s, b, box):
     np.testing.assert_allclose(residual, z - new * a, atol=1e-9)
 
 
-def test_an_interval_of_minimisers_gives_the_point_nearest_to_the_old_value():
+def test_one_variable_of_many_minimisers_none_or_beyond_the_range():
     a, z, c = [1, 1], [1, 3], [1, 1]  # every x in [1, 3] is optimal
     assert one_variable(a, z, c, 2.0)[0] == 2.0
     assert one_variable(a, z, c, 0.0)[0] == 1.0
     assert one_variable(a, z, c, 9.0)[0] == 3.0
-
-
-def test_entries_without_a_coefficient_or_a_weight_do_not_count():
+    # entries without a coefficient or a weight do not count
     assert one_variable([0, 1, 1], [100, 1, 7], [1, 1, 0], 5.0)[0] == 1.0
     assert one_variable([0, 0], [1, 2], [1, 1], 5.0)[0] == 5.0
-
-
-def test_coefficients_that_overflow_leave_the_variable_alone():
+    # a quotient that overflows leaves the variable alone
     assert one_variable([1e-45], [1.0], [1.0], 3.0, dtype=np.float32)[0] == 3.0
 
 

@@ -166,13 +166,10 @@ def test_or_nmf_is_algorithms_1_to_3(case, X, H):
         assert (found >= 0).all()
 
 
-def test_steps_shorten_towards_the_horizon_and_for_ever_without_one():
+def test_steps_shorten_towards_the_horizon_and_components_rest_behind_it(X, H):
     assert or_nmf.scaling(1, 10) == 0.1 and or_nmf.scaling(6, 10) == pytest.approx(0.1 * np.cos(np.pi / 4))
     assert or_nmf.scaling(10, 10) > 0 == or_nmf.scaling(11, 10) == or_nmf.scaling(50, 10)
     assert or_nmf.scaling(1, None) == 0.1 and or_nmf.scaling(400, None) == pytest.approx(0.005)
-
-
-def test_components_rest_behind_the_horizon(X, H):
     found = [learnt("or-nmf", X[:n], H, options=OnlineOptions(1, 1.0, None, horizon=8))[0] for n in (8, 12)]
     np.testing.assert_array_equal(*found)
 
