@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -198,13 +198,6 @@ def score(
     return _results(_known_sessions(found, model, judging), model.scorers, judging, n_jobs)
 
 
-class _Known(NamedTuple):
-    """A session, and whether the model had learnt it before this run."""
-
-    session: Session
-    before: bool
-
-
 class _Judgement(NamedTuple):
     """The score of a session, the threshold, whether its user is still being learnt, reasons, and usual commands."""
 
@@ -219,45 +212,40 @@ class _Judgement(NamedTuple):
 _Judged = _Judgement | Literal["too short"] | None
 
 
-def _known_sessions(found: Iterator[Session], model: MasqueradeModel, judging: Judging) -> Iterator[_Known]:
-    """Yield each session with whether it was learnt before this run, and remember those that this run learns."""
+def _known_sessions(found: Iterator[Session], model: MasqueradeModel, judging: Judging) -> Iterator[Session]:
+    """Yield sessions that know whether they were learnt before this run; remember those that this run learns."""
     before: dict[str, Learnt] = {}  # what the model had learnt when this run came to a user
     for session in found:
         user = session.user
-        if user not in model.scorers:
-            yield _Known(session, False)
-            continue
-        learnt = model.learnt.setdefault(user, Learnt())
-        if user not in before:
-            before[user] = deepcopy(learnt)
-        known = before[user].has(session)
-        if session.complete and judging.update and not known:
-            learnt.add(session)
-        yield _Known(session, known)
+        if user in model.scorers:
+            learnt = model.learnt.setdefault(user, Learnt())
+            if user not in before:
+                before[user] = deepcopy(learnt)
+            if before[user].has(session):
+                session = replace(session, learnt=True)
+            elif session.complete and judging.update:
+                learnt.add(session)
+        yield session
 
 
 def _results(
-    found: Iterator[_Known], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
+    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
 ) -> Iterator[SessionResult]:
     """Judge sessions, by one process or several, and yield their results."""
     # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
     if is_shared(n_jobs, n_jobs):
         with open_pool(n_jobs) as pool:
-            for known, judged in _judged_in_rounds(found, scorers, judging, pool):
-                yield _result(known, judged)
+            for session, judged in _judged_in_rounds(found, scorers, judging, pool):
+                yield _result(session, judged)
         return
-    for known in found:
-        scorer = scorers.get(known.session.user)
-        yield _result(known, None if scorer is None else _judge(scorer, *_task(known), judging))
+    for session in found:
+        scorer = scorers.get(session.user)
+        yield _result(session, None if scorer is None else _judge(scorer, session, judging))
 
 
-def _task(known: _Known) -> tuple[Sequence[str], bool, bool]:
-    """Return what :func:`_judge` needs of a session, without the lines of the log."""
-    return known.session.commands, known.session.complete, known.before
-
-
-def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, before: bool, judging: Judging) -> _Judged:
-    """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold."""
+def _judge(scorer: SessionScorer, session: Session, judging: Judging) -> _Judged:
+    """Score one session by its user's scorer, and give reasons if the score may reach the threshold."""
+    commands = session.commands
     if scorer.too_short(commands):
         return "too short"
     learning = scorer.learning  # true while the user has too few sessions for an alarm
@@ -269,42 +257,42 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, befor
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
     usual = scorer.usual() if near and not learning else []  # the user's most usual commands, shown with an alarm
     # What was learnt before is rejected: nothing is learnt, but the next session gets its share of the score.
-    final = scorer.update(commands, accept=False if before else None) if complete and judging.update else alone
+    learns = session.complete and judging.update
+    final = scorer.update(commands, accept=False if session.learnt else None) if learns else alone
     return _Judgement(final, threshold, learning, reasons, usual)
 
 
 def _judged_in_rounds(
-    found: Iterator[_Known], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
-) -> Iterator[tuple[_Known, _Judged]]:
+    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Iterator[tuple[Session, _Judged]]:
     """Yield the sessions found with their judgements, in order; pool processes judge a round while one is read."""
-    read: list[_Known] = []  # the round that is being judged
+    read: list[Session] = []  # the round that is being judged
     tasks: dict[str, Future[tuple[SessionScorer, list[_Judged]]]] = {}  # of each user in it
     for following in chain(iter(lambda: list(islice(found, ROUND)), []), [[]]):  # up to the first empty round, and one
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()  # the scorer has learnt in the process
             judged[user] = iter(judgements)
-        for known in read:
-            yield known, next(judged[known.session.user]) if known.session.user in judged else None
+        for session in read:
+            yield session, next(judged[session.user]) if session.user in judged else None
         # sessions of one user are one task, because each may change the scorer
-        by_user: dict[str, list[tuple[Sequence[str], bool, bool]]] = {}
-        for known in following:
-            if known.session.user in scorers:
-                by_user.setdefault(known.session.user, []).append(_task(known))
+        by_user: dict[str, list[Session]] = {}
+        for session in following:
+            if session.user in scorers:
+                by_user.setdefault(session.user, []).append(replace(session, origins=()))  # which may be long
         tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
         read = following
 
 
 def _judge_user(
-    scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool, bool]], judging: Judging
+    scorer: SessionScorer, sessions: list[Session], judging: Judging
 ) -> tuple[SessionScorer, list[_Judged]]:
     """Judge successive sessions of one user, and return the scorer as it is afterwards."""
-    return scorer, [_judge(scorer, *session, judging) for session in sessions]
+    return scorer, [_judge(scorer, session, judging) for session in sessions]
 
 
-def _result(known: _Known, judgement: _Judged) -> SessionResult:
+def _result(session: Session, judgement: _Judged) -> SessionResult:
     """Return the result to report for a session; without a judgement its user is unknown."""
-    session = known.session
     source = session.origins[-1].source  # where it ended; it may begin in the log before
     result = SessionResult(
         source=source,
@@ -317,7 +305,7 @@ def _result(known: _Known, judgement: _Judged) -> SessionResult:
         threshold=None,
         verdict="unknown user",
         reasons=[],
-        learnt_before=known.before,
+        learnt_before=session.learnt,
         first_line=next(origin.line for origin in session.origins if origin.source == source),
         last_line=session.origins[-1].line,
     )

@@ -41,7 +41,8 @@ class Session:
     after it. `origins` says where each command was read, if that is asked for.
 
     A log that is read again gives the same digests. If its times are dates, a session is `dated`, and its `digest` is
-    that of its commands and its end; otherwise it is that of all commands of the user up to its end.
+    that of its commands and its end; otherwise it is that of all commands of the user up to its end. `learnt` says, of
+    sessions that are scored, whether the model had learnt them before.
     """
 
     user: str
@@ -53,6 +54,7 @@ class Session:
     origins: tuple[Origin, ...] = ()
     dated: bool = False
     digest: int = 0
+    learnt: bool = False
 
 
 def sessions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -43,8 +44,8 @@ class Learnt:
         self.digests[session.digest] = None
         if len(self.digests) > SESSIONS_KEPT:
             del self.digests[next(iter(self.digests))]
-        if session.dated and session.end is not None:
-            self.latest = max(session.end, self.latest or 0.0)
+        if session.dated and session.end is not None:  # a date in the future must not end the learning
+            self.latest = max(min(session.end, time.time()), self.latest or 0.0)
 
 
 @dataclass

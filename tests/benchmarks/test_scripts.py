@@ -57,7 +57,7 @@ PARTS = {
         "cost",
     ],
     "features": ["rates", "agreement", "themes"],
-    "masquerade": ["table", "poison", "speed"],
+    "masquerade": ["table", "poison", "limits", "speed"],
     "multiview": ["sets", "clusters", "robust", "missing", "bar", "words", "planted", "speed"],
     "online": ["mnist", "equal", "contaminated"],
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],

@@ -154,6 +154,8 @@ def test_what_ends_before_the_last_session_that_was_learnt_was_learnt():
     for digest in range(SESSIONS_KEPT):
         known.add(replace(one, digest=digest, dated=False))
     assert len(known.digests) == SESSIONS_KEPT and known.latest == 1.7e9 + 60 and other.digest not in known.digests
+    known.add(replace(one, digest=9, end=9e9))  # of somebody who wants that nothing is learnt any more
+    assert not known.has(replace(one, digest=10_000, end=time.time() + 1))
 
 
 def test_times_of_the_clock_do_not_tell_sessions_apart():
