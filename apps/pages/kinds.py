@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -324,9 +323,9 @@ class MasqueradePage(Page):
             return
         above = [point["above"] for point in points]
         low, high = min(-1.0, *above), max(1.0, *above)
-        unit = 10.0 ** math.floor(math.log10(high - low))
+        unit = 10.0 ** np.floor(np.log10(high - low))
         step = unit * (2 if high - low > 5 * unit else 1 if high - low > 2 * unit else 0.5)  # of two to six ticks
-        ticks = (step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)).tolist()
+        ticks = (step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)).tolist()
         # ticks, then points, from the top
         y = np.round(TOP + (HEIGHT - TOP - EDGE) * (high - np.array([*ticks, *above])) / (high - low), 1).tolist()
         edges = np.linspace(LEFT, WIDTH, len(points) + 1)  # of the room of each point
