@@ -222,7 +222,7 @@ class _Run:
                     is_latest = part.index == self._model.n_frames_seen_ - 1
                     if is_latest and part.time - self._saved_at >= choices.LIVE_STATE_SECONDS:
                         self._saved_at = part.time
-                        self._save_state()
+                        self._attempt(self._save_state)
         except VisionNMFError as error:
             self.failures.append(error)
         if self.frames == 0:
@@ -257,14 +257,15 @@ class _Run:
 
     def save(self) -> None:
         """Save the background as a picture and, if it is wanted, the state; failures are kept."""
-        for save in (
-            lambda: write_image(self.files.background, self._model.background_, force=True),
-            self._save_state,
-        ):
-            try:
-                save()
-            except VisionNMFError as error:
-                self.failures.append(error)
+        self._attempt(lambda: write_image(self.files.background, self._model.background_, force=True))
+        self._attempt(self._save_state)
+
+    def _attempt(self, save: Callable[[], object]) -> None:
+        """Save something without which the watch goes on; a failure is kept."""
+        try:
+            save()
+        except VisionNMFError as error:
+            self.failures.append(error)
 
 
 def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:

@@ -96,7 +96,8 @@ class Run:
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
-        for sentence in filter(None, (*report.warnings, report.error)):
+        unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
+        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))

@@ -242,6 +242,21 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
     assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in str(alone)
 
 
+def test_lines_with_smooth_edges_are_noticed(tmp_path: Path) -> None:
+    photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
+    for kind, noticed in ((cv2.LINE_AA, True), (cv2.LINE_8, False)):
+        layer = np.full((*MOSAIC.labels.shape, 3), 255, np.uint8)
+        for end, colour in ((9, (0, 0, 255)), (14, (255, 0, 0))):
+            cv2.line(layer, (5, end - 6), (30, end), colour, 1, kind)
+        markers = read_markers(write(tmp_path / "lines.png", layer))
+        assert (markers.n_soft >= 3) == noticed
+        report = process_image(photo, wanted=WantedSegments(markers=tmp_path / "lines.png"), out=tmp_path, force=True)
+        assert ("draw with a hard pencil" in str(report)) == noticed
+    numbers = np.zeros(MOSAIC.labels.shape, np.uint8)
+    numbers[2:12, 3] = np.arange(10)  # a label map
+    assert read_markers(write(tmp_path / "numbers.png", numbers)).n_soft == 0
+
+
 @pytest.mark.slow
 def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationResult) -> None:
     photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
