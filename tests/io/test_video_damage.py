@@ -312,7 +312,8 @@ class _BrokenContainer:
     """Gives the packets of a real file, then raises."""
 
     def __init__(self, container, error):
-        self._container, self._error, self.start_time = container, error, 0
+        self._container, self._error = container, error
+        self.start_time, self.format = 0, container.format
 
     def demux(self):
         for packet in self._container.demux():
