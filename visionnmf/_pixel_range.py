@@ -38,7 +38,7 @@ def check_bits(bits: Any) -> None:
         raise ValueError(f"bits_ must be 0 or one of {BITS}; got {bits!r:.40}")
 
 
-def known_bits() -> int | None:
+def declared_bits() -> int | None:
     """Return how many bits the environment says that pictures of 16 bits use, if it does."""
     said = os.environ.get(KNOWN, "")
     if said and said not in map(str, range(8, 17)):
@@ -47,8 +47,8 @@ def known_bits() -> int | None:
 
 
 def of_camera(pixels: NDArray[Any], name: object) -> NDArray[Any]:
-    """Return the pixels of a photograph, those of 16 bits in 8 if :func:`known_bits` says which value is white."""
-    bits = known_bits()
+    """Return the pixels of a photograph, those of 16 bits in 8 if :func:`declared_bits` says which value is white."""
+    bits = declared_bits()
     if bits is None or pixels.dtype != np.uint16:
         return pixels
     if bits_of(pixels) > bits:

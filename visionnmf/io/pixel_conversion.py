@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visionnmf._pixel_range import bits_of, in_eight_bits, in_full_range, known_bits
+from visionnmf._pixel_range import bits_of, declared_bits, in_eight_bits, in_full_range
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
@@ -86,7 +86,7 @@ def with_alpha(colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str
     if alpha is not None and alpha.dtype == colour.dtype == np.uint16 and (alpha < 65535).any():
         height, width = alpha.shape
         colour = np.broadcast_to(colour.reshape(height, width, -1), (height, width, 3))
-        if (bits := known_bits()) is not None:
+        if (bits := declared_bits()) is not None:
             colour, alpha = in_eight_bits(colour, bits), in_eight_bits(alpha)
         else:
             (colour, note), (alpha, _) = in_full_range(colour, alpha > 0), in_full_range(alpha)
@@ -112,7 +112,7 @@ def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
 
 def of_floats(pixels: NDArray[Any]) -> NDArray[Any]:
     """Return 16-bit values of floats; as 8 bits where they would be taken for fewer bits."""
-    return pixels if bits_of(pixels) == 16 and known_bits() is None else in_eight_bits(pixels, 16)
+    return pixels if bits_of(pixels) == 16 and declared_bits() is None else in_eight_bits(pixels, 16)
 
 
 def decode_by_opencv(data: bytes) -> NDArray[Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import tifffile
 from numpy.typing import NDArray
 
-from visionnmf._pixel_range import bits_of, known_bits
+from visionnmf._pixel_range import bits_of, declared_bits
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
 from .pixel_conversion import (
@@ -123,7 +123,7 @@ def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, not
         raise UnreadableError(f"{name}: declares RGB with {samples.shape[2]} samples a pixel; the file is damaged")
     colour = samples[..., :colours].astype(np.uint16)
     if page.photometric == 0:  # white is stored as zero
-        white = 65535 if is_float else 2 ** (known_bits() or bits_of(colour)) - 1
+        white = 65535 if is_float else 2 ** (declared_bits() or bits_of(colour)) - 1
         colour = white - np.minimum(colour, np.uint16(white))
     # Kinds of extra samples: 1 is alpha by which the colours are multiplied already, 2 alpha alone, 0 anything else.
     extra = [int(kind) for kind in page.extrasamples]

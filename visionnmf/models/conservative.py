@@ -21,7 +21,7 @@ __all__ = ["ConservativeNMF"]
 
 Array = NDArray[Any]
 
-# Mean error of samples of unit norm up to which a model may still be learning. It is 1 for a model of zeros.
+# Relative error up to which a model may still be learning from chunks. It is 1 for a model of zeros.
 LEARNING = 10
 
 
@@ -151,8 +151,7 @@ class ConservativeNMF(LinearModel):
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
         self.n_iter_ += 1
-        count, error = self._open_batch
-        self._warn_if_useless(self.errors_[-1] if len(self.errors_) else error / max(count, 1), LEARNING)
+        self._warn_if_useless(self._relative_error(data), LEARNING)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -219,7 +218,7 @@ class ConservativeNMF(LinearModel):
     def _relative_error(self, X: Any) -> float:
         """Return ``|X - codes H| / |X|`` of the best factors, or that of samples of unit norm if it is larger."""
         H = self.components_.astype(np.float64)
-        own = np.asarray((X.multiply(X) if sp.issparse(X) else X.astype(np.float64) ** 2).sum(axis=1))
+        own = np.asarray((X.multiply(X) if sp.issparse(X) else X.astype(np.float64) ** 2).sum(axis=1)).ravel()
         with np.errstate(over="ignore", invalid="ignore"):  # of a model that has diverged
             codes = conservative.encode(X, self.encoder_).astype(np.float64)
             # of each sample, |x - codes H|^2 - |x|^2, without a dense residual
