@@ -42,6 +42,10 @@ SCHEDULER = Option(
     "Let the workers of this Dask scheduler do the work, in a folder that they share.", metavar="ADDRESS"
 )
 Scheduler = Annotated[str | None, SCHEDULER]
+# ... this to every one that reads pictures ...
+Bits = Annotated[
+    int | None, Option("Bits that pictures of 16 bits use; otherwise their brightest pixels tell.", low=8, high=16)
+]
 # ... and these to every command.
 Json = Annotated[bool, Option("Print a line of JSON for each report on standard output, and nothing else.")]
 Debug = Annotated[bool, Option("Show the traceback of an error.")]
