@@ -375,6 +375,7 @@ class ReproducePage(Page):
     """What the papers have beside ours, with curves."""
 
     heading, inputs = "Tables and figures of the papers", "items"
+    most_sections = 200  # all of them, of which the last may lack their pictures
     columns = ("item", "data", "result")
 
     def begin(self) -> None:
