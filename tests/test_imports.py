@@ -23,8 +23,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["visionnmf", *(f"visionnmf.{name}" for name in ("apps", "datasets", "io", "apps.cli", "apps.viewer"))],
+    "module", ["visionnmf", *(f"visionnmf.{name}" for name in ("apps", "datasets", "io", "apps.cli", "apps.viewer"))]
 )
 def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
