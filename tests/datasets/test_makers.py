@@ -116,10 +116,7 @@ def test_occlusion_covers_a_seventh_of_the_image_by_default_and_is_cut_to_a_flat
 
 
 @few
-@given(
-    sizes=st.tuples(*[st.integers(1, 6)] * 3),
-    corruption=st.sampled_from(CORRUPTIONS),
-)
+@given(sizes=st.tuples(*[st.integers(1, 6)] * 3), corruption=st.sampled_from(CORRUPTIONS))
 def test_low_rank_at_any_size(sizes, corruption):
     data = make_corrupted_low_rank(*sizes, corruption=corruption, random_state=0)
     assert data.X.shape == data.clean.shape == sizes[:2]
