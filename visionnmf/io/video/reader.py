@@ -281,7 +281,9 @@ class VideoReader:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"
         if decoder.container.format.name == "avi" and declared is not None and self.frames_read < declared:
-            self.problem += "; which are missing is not known: unless the last ones, later times are too early"
+            self.problem += (
+                "; AVI does not say which: if any before the last are missing, all later times are too early"
+            )
 
 
 class PictureSequence:
