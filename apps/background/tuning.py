@@ -88,6 +88,22 @@ class MaskTuning:
 
 
 @dataclass(frozen=True)
+class CastShadowTuning:
+    """Cast shadows: parts of a foreground region that show the background, darker."""
+
+    window: int = 5  # pixels, once wide pictures are reduced: the side of squares that one factor must explain
+    darkest: float = 0.25  # times the background: a darker part is no shadow
+    lightest: float = 0.97  # times the background
+    deviation: float = 2.0  # times the noise: what the factor of a window leaves at most
+    spread: float = 0.2  # standard deviation of the factors in a shadow, at most
+    texture: float = 0.6  # correlation of the details of frame and background, at least
+    colour: float = 0.03  # by which the factors of the channels differ from their mean, at most
+    near: float = 3.0  # times the noise: pixels at the border that the shadow's factor explains
+    attached: float = 0.8  # of a region: larger parts are no shadow of the rest
+    least_pixels: int = 20  # once wide pictures are reduced: smaller parts say too little
+
+
+@dataclass(frozen=True)
 class CameraShakeTuning:
     """Camera shake: registration of frames."""
 
@@ -205,6 +221,7 @@ class Tuning:
     learning: LearningTuning = LearningTuning()
     illumination: IlluminationTuning = IlluminationTuning()
     mask: MaskTuning = MaskTuning()
+    cast_shadows: CastShadowTuning = CastShadowTuning()
     camera_shake: CameraShakeTuning = CameraShakeTuning()
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
