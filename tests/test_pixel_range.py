@@ -170,6 +170,10 @@ def test_the_command_line_takes_bits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_image("dark.png", np.rint(PICTURE / 255 * 800).astype(np.uint16))
     write_image("dark_8.png", np.rint(PICTURE / 255 * 800 / 4095 * 255).astype(np.uint8))
+    write_image("bright.png", np.rint(PICTURE / 255 * 4095).astype(np.uint16))
+    words = ["features", "bright.png", "dark.png", "--kind", "rgb", "--jobs", "1", "--out", "both.npz"]
+    said = " ".join(CliRunner().invoke(app, words).output.split())
+    assert "white differs between the 16-bit images; if one camera took them, give its --bits, such as 12" in said
     for name in ("dark", "dark_8"):
         words = ["features", f"{name}.png", "--kind", "rgb", "--jobs", "1", "--out", f"{name}.npz", "--bits", "12"]
         done = CliRunner().invoke(app, words)
