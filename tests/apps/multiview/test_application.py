@@ -181,7 +181,7 @@ def test_words_are_scored_by_average_precision(made):
 
 
 def test_more_words_than_a_byte_counts(rng):
-    features = rng.standard_normal((80, 5))
+    features = rng.standard_normal((40, 5))
     words = features[:, np.arange(260) % 5] > 0.5
     for kind in (bool, np.uint8, int):
         scores = fit_classifier(features, words.astype(kind))[0].decision_function(features)
