@@ -206,20 +206,17 @@ def test_lines_that_are_no_rows_are_refused_by_number(text, sentence, tmp_path):
         list(open_chunks(path).chunks(10))
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_rows, "LONGEST_LINE", 100)
-    path = tmp_path / "x.csv"
-    path.write_text("1,2\n" + "3," * 1000)
-    with pytest.raises(TooLargeError, match="line 2 has more than"):
-        list(open_chunks(path).chunks(1))
-
-
-def test_standard_input_is_read_once(monkeypatch, tmp_path):
+def test_standard_input_is_read_once_and_a_line_without_end_refused(monkeypatch, tmp_path):
     content = save_text(tmp_path / "x.csv").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     rows = open_chunks("-")
     assert isinstance(rows, Sequential) and not rows.repeatable and rows.name == "standard input"
     np.testing.assert_array_equal(np.concatenate(list(rows.chunks(4))), X)
+    monkeypatch.setattr(text_rows, "LONGEST_LINE", 100)
+    path = tmp_path / "x.csv"
+    path.write_text("1,2\n" + "3," * 1000)
+    with pytest.raises(TooLargeError, match="line 2 has more than"):
+        list(open_chunks(path).chunks(1))
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

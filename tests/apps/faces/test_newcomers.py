@@ -68,12 +68,9 @@ def test_labels_of_another_type_are_refused_and_change_nothing(rng):
         np.testing.assert_array_equal(recognizer.predict(rows(images)), before)
 
 
-def test_the_folder_for_pictures_is_made_before_training(folder, tmp_path):
+def test_the_folder_for_pictures_is_made_before_training_and_the_rates_say_for_which_images_they_hold(folder, tmp_path):
     report = train(folder, tmp_path / "p.npz", pictures=tmp_path / "new" / "pictures")
     assert len(report.outputs) == 3 and (tmp_path / "new" / "pictures" / "components.png").is_file()
-
-
-def test_the_line_of_the_rates_says_for_which_images_they_hold(folder, tmp_path):
     (line,) = [
         line
         for line in run("faces", "train", folder, "--model", tmp_path / "m.npz").stdout.splitlines()
