@@ -59,7 +59,7 @@ def test_labels_are_ordered_by_size_and_then_as_read(picture):
     np.testing.assert_array_equal(labels[::39, ::39], [[0, 1], [2, 3]])
 
 
-def test_other_numbers_and_scales_come_from_the_same_tree(picture: np.ndarray) -> None:
+def test_other_numbers_and_scales_come_from_the_same_tree_and_properties_are_those_of_the_pixels(picture):
     result = segment(picture, 4)
     np.testing.assert_array_equal(result.at(n_segments=4), result.labels)
     np.testing.assert_array_equal(result.at(scale=result.scale), result.labels)
@@ -69,6 +69,18 @@ def test_other_numbers_and_scales_come_from_the_same_tree(picture: np.ndarray) -
     finer = result.at(n_segments=9)
     for k in range(9):  # nested
         assert len(np.unique(result.labels[finer == k])) == 1
+    found = result.properties()
+    assert [row["label"] for row in found] == [0, 1, 2, 3]
+    for row in found:
+        inside = result.labels == row["label"]
+        places = np.argwhere(inside)
+        assert row["area"] == inside.sum()
+        np.testing.assert_allclose(row["colour"], picture[inside].mean(axis=0))
+        np.testing.assert_allclose(row["centre"], places.mean(axis=0))
+        assert row["box"] == [*places.min(axis=0), *(places.max(axis=0) + 1)]
+        around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
+        assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
+    assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
 
 
 def test_the_same_for_any_number_of_threads(picture: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,22 +175,6 @@ def test_regions_that_a_sparse_mask_leaves_empty_are_no_regions(monkeypatch: pyt
     mask = np.random.default_rng(0).random((200, 220)) < 0.02
     result = segment(make_mosaic(200, 220, random_state=0).image, 4, mask=mask)
     assert (result.hierarchy.sizes > 0).all()
-
-
-def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
-    result = segment(picture, 4)
-    found = result.properties()
-    assert [row["label"] for row in found] == [0, 1, 2, 3]
-    for row in found:
-        inside = result.labels == row["label"]
-        places = np.argwhere(inside)
-        assert row["area"] == inside.sum()
-        np.testing.assert_allclose(row["colour"], picture[inside].mean(axis=0))
-        np.testing.assert_allclose(row["centre"], places.mean(axis=0))
-        assert row["box"] == [*places.min(axis=0), *(places.max(axis=0) + 1)]
-        around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
-        assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
-    assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
 
 
 # --- odd input -------------------------------------------------------------------------------------------------------
