@@ -238,8 +238,8 @@ EXPERIMENTS = (
         "almost all codes are strongly bimodal: a feature is absent, or present with a fixed magnitude.",
         code_distributions,
         protocol=(
-            f"The notes do not say what strongly means, so there is no verdict. Histograms have {BINS} bins, from 0 to the "
-            "quantile 0.995.",
+            "The notes do not say what strongly means, so there is no verdict.",
+            f"Histograms have {BINS} bins, from 0 to the quantile 0.995.",
         ),
     ),
 )
