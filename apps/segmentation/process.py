@@ -128,7 +128,7 @@ def process_image(
     labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
     with io.together():
         for file, make in files.items():
-            _write(file, labels if make is PICTURES["labels"] else make(result), force)
+            write_content(file, labels if make is PICTURES["labels"] else make(result), force)
         each = [file for own in folders for file in _write_numbered(own, stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
@@ -209,11 +209,7 @@ def _marker_notes(markers: list[dict[str, Any]], n_soft: int) -> list[str]:
         "and are markers of their own; draw with a hard pencil"
     )
     listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers)
-    joined = [
-        f"{row['colour']} joined segments {', '.join(map(str, row['joined']))} of those without markers"
-        for row in markers
-        if row["joined"]
-    ]
+    joined = [f"{row['colour']} joined {len(row['joined'])} segments" for row in markers if row["joined"]]
     return [f"markers: {listed}", *joined, *[soft] * (n_soft >= SOFT)]
 
 
@@ -289,15 +285,13 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     drawn = np.delete(channels, background, axis=0)
     colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
     different = len(np.unique(colours, axis=0)) == len(colours)
-    return DrawnMarkers(
-        np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64),
-        [
-            hexadecimal(colour) if different else str(tuple(own.tolist()))
-            for colour, own in zip(colours, drawn, strict=True)
-        ],
-        colours if different else None,
-        _count_mixtures(drawn - channels[background], np.delete(counts, background)),
-    )
+    if grey:  # named by the labels that napari shows, which are 1 more than in our files
+        listed = [f"label {label}" for label in (drawn[:, 0] + (names[-1] == unmarked)).tolist()]
+    else:
+        listed = [*map(hexadecimal, colours)] if different else [str(tuple(own)) for own in drawn.tolist()]
+    marked = np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+    n_soft = _count_mixtures(drawn - channels[background], np.delete(counts, background))
+    return DrawnMarkers(marked, listed, colours if different else None, n_soft)
 
 
 def _count_mixtures(ways: NDArray[Any], counts: NDArray[Any]) -> int:
@@ -354,20 +348,20 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
         for entry in document["annotations"]:
             ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
             joined["annotations"].append(entry | ids)
-    _write(target, joined, force)
+    write_content(target, joined, force)
     return True
 
 
 def _contents(name: str, outputs: Outputs) -> dict[str, Callable[[SegmentationResult], Content]]:
     """Return what makes the content of each file, by the ending of its name; `name` is that of the picture."""
     contents = {f"{kind}.png": draw for kind, draw in PICTURES.items()}
-    contents |= {FORMATS[entry].ending: partial(_formatted, entry, name) for entry in outputs.names}
+    contents |= {FORMATS[entry].ending: partial(formatted, entry, name) for entry in outputs.names}
     if outputs.memberships:
         contents["memberships.png"] = lambda result: draw_memberships(np.asarray(result.memberships))
     return contents
 
 
-def _formatted(entry: str, name: str, result: SegmentationResult) -> Content:
+def formatted(entry: str, name: str, result: SegmentationResult) -> Content:
     """Return the segments of the picture `name` in one of the FORMATS."""
     from . import formats  # imports SciPy, which runs without formats do not need
 
@@ -375,7 +369,7 @@ def _formatted(entry: str, name: str, result: SegmentationResult) -> Content:
     return content
 
 
-def _write(file: Path, content: Content, force: bool) -> None:
+def write_content(file: Path, content: Content, force: bool) -> None:
     """Write a picture, text as UTF-8, bytes, or a dict as JSON, completely or not at all; `force` replaces a file."""
     if isinstance(content, np.ndarray):
         return io.write_image(file, content, force=force)
