@@ -381,14 +381,16 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         for row, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
             number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
-                cure = "; if this column names the samples, give it as the key" if key is None else ""
-                where = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
+                name = _shown(frame.columns[j])
+                cure = f"; if this column names the samples, give key={name!r}" if key is None else ""
+                where = f"{file}: row {row + above}, column {name}"
                 raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number
     if key is None and len(X) > 2 and X.shape[1] > 1 and any((X[:, 0] == np.arange(len(X)) + k).all() for k in (0, 1)):
+        name = _shown(frame.columns[0])
         raise UnreadableError(
-            f"{file}: column {_shown(frame.columns[0])} counts the rows; remove it, give it as the key, or save the "
-            "matrix as .npy if it is a feature"
+            f"{file}: column {name} counts the rows; remove it, give key={name!r}, or save the matrix as .npy if it is "
+            "a feature"
         )
     return Table(file.stem, X, keys)
 
