@@ -208,11 +208,11 @@ def _find_words(
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
         raise ParameterError(
-            f"labels must be a CSV or JSON Lines file of words; got none, and none of the {len(images)} images has "
-            "keywords (IPTC, XMP or a sidecar)"
+            "labels must be a CSV or JSON Lines file of words; got none, and there are no keywords (IPTC, XMP or a "
+            f"sidecar) in {counted(len(images), 'image')}"
         )
     if not found:
-        raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")
+        raise UnreadableError(f"{labels}: has no words for {counted(len(images), 'image')}")
     without = sum(not words for words in of_images)
     if without:
         notes.append(f"without words, and left out: {without} of {counted(len(images), 'image')}")

@@ -11,8 +11,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from visionnmf._checks import check_matplotlib
-from visionnmf._text import counted, printable
+from visionnmf._text import as_column, counted, printable
+from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
@@ -24,7 +24,8 @@ CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
 MOST_POINTS = 2000  # sessions of a timeline, events of a video
 WIDTH, HEIGHT, EDGE = 900, 260, 12  # of a timeline
-FACE = 640  # pixels of a photograph's longer side
+FACE, LEAST_FACE = 640, 200  # pixels of a photograph's longer side: at most, and at least
+PANELS = ("as read", "corrupted pixels", "cleaned", "reconstructed")  # of a face
 FEW = 5  # methods whose score is in the headline
 DEVIATION = "_deviation"  # how the names of standard deviations end
 VERDICTS = ("confirmed", "level", "reversed")
@@ -178,10 +179,9 @@ class FacesPage(Page):
         words = {None: "known faces", "unknown": "unknown faces", "unlike": "probable non-faces"}
         for one in [report.identity, *report.others] if report.state == "done" else []:
             self.counts[words[one.reason]] += 1
-            who = {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason, one.person)
             distance = cell(one.distance, bar=one.distance)
             name = cell(self.name(report), href=link)
-            self.faces.append([name, who, one.nearest, distance, one.threshold, share_cell(one.corrupted)])
+            self.faces.append([name, _who(one), one.nearest, distance, one.threshold, share_cell(one.corrupted)])
         return []
 
     def blocks(self, report: Report) -> Iterator[Block]:
@@ -193,8 +193,10 @@ class FacesPage(Page):
         for box in report.boxes:
             row, column, height, width = (round(scale * side) for side in box)
             cv2.rectangle(drawn, (column, row), (column + width, row + height), (255, 64, 64), 2)
-        yield from self.figure(drawn, "photograph")
-        yield from self.figure(report.shown["corrupted"](), "as read; corrupted pixels; cleaned; reconstructed")
+        yield from self.figure(enlarged(drawn, LEAST_FACE), "photograph")
+        for one, *panels in zip([report.identity, *report.others], *report.shown["panels"](), strict=True):
+            for name, panel in zip(PANELS, panels, strict=True):
+                yield from self.figure(enlarged(panel, LEAST_FACE), f"{_who(one)}: {name}")
         ranking = [
             [number, person, cell(distance, bar=distance)]
             for number, one in enumerate([report.identity, *report.others], 1)
@@ -204,8 +206,13 @@ class FacesPage(Page):
             yield self.table(["face", "person", "distance"], ranking, "Nearest people")
 
 
+def _who(one: Any) -> str:
+    """Return who is on a face, or why it has no name."""
+    return {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason) or str(one.person)
+
+
 class TrainingPage(Page):
-    """Components, and what was judged corrupted on the training images."""
+    """The people, the error rates, components, and what was judged corrupted on the training images."""
 
     heading = "People that a model knows"
 
@@ -358,17 +365,20 @@ class EvaluationPage(Page):
         else:
             self.counts["methods"] += len(methods)
         yield self._records(report.table, "Means, and standard deviations over splits where there are several")
-        yield self._records(report.rows, "All rows")
-        if "curves" in report.shown:
-            check_matplotlib()
-            yield from self.vector(report.shown["curves"](), "Curves of the methods")
+        if len(report.rows) > len(report.table):  # otherwise each mean is that of one row
+            yield self._records(report.rows, "All rows")
+        yield from super().blocks(report)
 
     def _records(self, rows: Sequence[dict[str, Any]], caption: str) -> Block:
         """Return rows with named values as a table, without columns that have no value; deviations join the means."""
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(DEVIATION)]
         names = [name for name in names if any(row.get(name) is not None for row in rows)]
-        cells = [[cell(row.get(name), deviation=row.get(name + DEVIATION)) for name in names] for row in rows]
-        return self.table([name.replace("_", " ") for name in names], cells, caption)
+        columns = []
+        for name in names:
+            values, deviations = ([row.get(key) for row in rows] for key in (name, name + DEVIATION))
+            texts = as_column(values, deviations)
+            columns.append([cell(value, text=text) for value, text in zip(values, texts, strict=True)])
+        return self.table([name.replace("_", " ") for name in names], list(zip(*columns, strict=True)), caption)
 
 
 class ReproducePage(Page):

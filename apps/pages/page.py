@@ -117,10 +117,15 @@ class Page:
         return report.lines[: self.n_lines]
 
     def blocks(self, report: Report) -> Iterable[Block]:
-        """Yield what a section shows of its input: here drawings, or the first pictures that were written."""
-        if drawings := report.shown.get("drawings"):
-            for caption, draw in drawings.items():
-                yield from self.figure(draw(), caption)
+        """Yield what a section shows of its input: here what `shown` has, or the first pictures that were written."""
+        for caption, (columns, rows) in report.shown.get("tables", {}).items():
+            yield self.table(columns, rows, caption)
+        for caption, tiles in report.shown.get("sheets", {}).items():
+            yield self.sheet(tiles, caption)
+        for kind, show in {"drawings": self.figure, "vectors": self.vector}.items():
+            for caption, draw in report.shown.get(kind, {}).items():
+                yield from show(draw(), caption)
+        if report.shown:
             return
         pictures = [name for name in report.outputs if name.endswith(".png")]
         self.limits["pictures and videos"] += max(0, len(pictures) - MOST_PICTURES)
@@ -261,14 +266,11 @@ class Page:
         }
 
 
-def cell(
-    value: Any, *, bar: float | None = None, shade: float = 0.0, deviation: float | None = None, **more: str
-) -> Block:
-    """Return a cell of a table: its text and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
+def cell(value: Any, *, bar: float | None = None, shade: float = 0.0, **more: str) -> Block:
+    """Return a cell of a table: `text` and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     text = "" if value is None or (number and not math.isfinite(value)) else _number(value)
     sort = value if number and text else text
-    text += "" if deviation is None else f" ± {deviation:.2g}"
     bar = None if bar is None else min(1.0, max(0.0, bar))
     return {"text": text, "sort": sort, "number": number, "bar": bar, "shade": shade, "colour": "", "href": ""} | more
 

@@ -33,7 +33,7 @@ def test_cells_without_a_number_are_missing(tmp_path):
         ("a,b\n1,2\n", "c", "has no column 'c'"),
         ('"a\nb",b\n1,2\n', "c", "has no column 'c'; it has a b, b$"),
         ("a" * 10**5 + ",b\n1,2\n", "c", "it has a{40}, b$"),
-        ('"a\nb",b\n"1\nx",2\n', None, "column a b: must be a number; got 1 x; if this column .* give it as the key$"),
+        ('"a\nb",b\n"1\nx",2\n', None, "column a b: must be a number; got 1 x; if this column .* give key='a b'$"),
         ("a\n" + "9" * 200_000, None, "field larger than field limit"),
     ],
 )

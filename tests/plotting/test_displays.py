@@ -100,6 +100,12 @@ def test_usage_of_views_under_their_names(rng):
     assert_allclose(display.image_.get_array(), model.view_usage_[display.order_].T)
     with pytest.raises(ParameterError, match="usage"):
         plotting.ViewUsageDisplay(model.view_usage_, ["a"]).plot()
+    figure = plotting.ViewUsageDisplay.from_estimator(
+        model, plt.figure(figsize=(8, 2.4), layout="constrained").gca()
+    ).figure_
+    figure.draw_without_rendering()
+    label = figure.axes[1].yaxis.label.get_window_extent()  # of the scale, whole also in a low figure
+    assert figure.bbox.y0 <= label.y0 and label.y1 <= figure.bbox.y1 and label.x1 <= figure.bbox.x1
     display = plotting.ViewUsageDisplay([[0.02, 0.98], [0, 1], [1, 0]], ["a", r"$\frac$"]).plot()
     display.figure_.canvas.draw()
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", r"$\frac$"]

@@ -391,8 +391,9 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         for row, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
             number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
-                cure = "; if this column names the samples, give it as the key" if key is None else ""
-                where = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
+                name = _shown(frame.columns[j])
+                cure = f"; if this column names the samples, give key={name!r}" if key is None else ""
+                where = f"{file}: row {row + above}, column {name}"
                 raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number
     if key is None and len(X) > 2 and X.shape[1] > 1:
@@ -400,8 +401,8 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         names = name.lower() in IDENTIFIERS and len(set(column)) == len(X) and (column % 1 == 0).all()
         if names or (np.diff(column) == 1).all():
             raise UnreadableError(
-                f"{file}: column {_shown(name)} counts or names the rows; remove it, give it as the key, or save the "
-                "matrix as .npy if it is a feature"
+                f"{file}: column {_shown(name)} counts or names the rows; remove it, give key={_shown(name)!r}, or save "
+                "the matrix as .npy if it is a feature"
             )
     return Table(file.stem, X, keys)
 

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import re
 import shutil
 
 import cv2
@@ -59,6 +60,42 @@ def test_words_and_reasons(model, sea, tmp_path):
     again = run_command(*PREDICT, model, sea, "--sidecars")
     assert again.exit_code == 0 and "skipped, because sidecars exist: 1 of 1 image" in again.stdout
     assert run_command(*PREDICT, model, sea, "--sidecars", "--force").exit_code == 0
+
+
+def test_tables_name_files_by_their_places_in_the_folder(model, photos, tmp_path):
+    """So the tables of words, of features and of predictions can be joined; what is printed has the same names."""
+    folder, labels = photos
+    table, features = tmp_path / "found.csv", tmp_path / "f.csv"
+    told = run_command("annotate", "predict", model, folder, "--csv", table)
+    assert told.exit_code == 0 and "\n0.png: " in "\n" + told.stdout and str(folder) not in told.stdout
+    assert run_command("features", f"{folder}/", "--kind", "rgb", "--out", features).exit_code == 0
+    known = set(read_words(labels))
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
+    assert {row["file"] for row in rows} == known and {
+        name for row in rows for name in row["because"].split(";")
+    } <= known
+    assert {row["file"] for row in csv.DictReader(features.read_text("utf-8").splitlines())} == known
+    both = run_command("features", folder, folder / "unter", "--kind", "rgb", "--out", features, "--force")
+    assert both.exit_code == 0 and f"\n{folder}/0.png," in features.read_text("utf-8")  # of two folders
+
+
+def test_the_page_of_a_training_has_words_with_counts_and_photographs(photos, tmp_path):
+    folder, labels = photos
+    page = tmp_path / "page.html"
+    words = ("annotate", "train", folder, "--labels", labels, "--model", tmp_path / "m.npz", *SMALL, "--report", page)
+    assert run_command(*words).exit_code == 0
+    text = page.read_text("utf-8")
+    assert text.count("<li><img") == 30 and "<span>unter/1.png: alle, łąka</span>" in text
+    assert re.search(r">alle</td><td [^>]*>\s*30", text) and re.search(r">Meer</td><td [^>]*>\s*10", text)
+
+
+def test_one_photograph_with_words_shows_nothing_about_others(photos, tmp_path):
+    for method in ("weighted", "jec"):
+        arguments = ("--labels", tmp_path / "one.csv", "--model", tmp_path / "m.npz", "--method", method, "--force")
+        (tmp_path / "one.csv").write_text("file,words\n0.png,Meer\n", "utf-8")
+        result = run_command("annotate", "train", photos[0], *arguments, "--kind", "rgb")
+        assert result.exit_code == 0, result.stderr
+        assert "only one image has words, so nothing shows whether words are right" in result.stdout
 
 
 def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
@@ -146,7 +183,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
     [
         ("a.csv", b"\xff\xfe\x00", "not UTF-8"),
         ("a.csv", b"", "empty"),
-        ("a.csv", b"other.jpg,word\n", "none of the 30 images has words"),
+        ("a.csv", b"other.jpg,word\n", "has no words for 30 images"),
         ("a.csv", b'0.png,"' + b"a" * 200_000, "field larger than field limit"),
         ("a.jsonl", b'{"file": 3, "words": []}', "line 1"),
         ("a.jsonl", b'{"file": "0.png"}', "line 1"),
@@ -251,7 +288,8 @@ def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypat
     ):
         result = run_command(*command)
         assert result.exit_code == 2
-        assert "none of the 30 images has keywords" in result.stderr and "--labels must be a CSV" in result.stderr
+        assert "no keywords (IPTC, XMP or a sidecar) in 30 images" in result.stderr
+        assert "--labels must be a CSV" in result.stderr
     result = run_command(*PREDICT, model, photos[0], "--csv", tmp_path / "no" / "t.csv")
     assert result.exit_code == 2 and "there is no folder" in result.stderr
 
@@ -276,7 +314,7 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     ours, often = document["table"]
-    assert document["heading"] == "30 images, 5 words, 2 each" and ours["N+"] == 4
+    assert document["heading"].startswith("30 images, 5 words, 2 each; AC, ") and ours["N+"] == 4
     assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
     assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])

@@ -138,10 +138,18 @@ def test_an_input_that_is_gone_costs_its_pictures_alone(page, tmp_path):
     assert "not shown: " in text_of(page)
 
 
+def test_pages_of_evaluations_repeat_no_row_and_give_a_column_equal_decimals(tmp_path):
+    table = [{"method": "raw", "score": 46.67}, {"method": "pca", "score": 5.5, "score_deviation": 0.125}]
+    for splits in (1, 2):
+        page = open_page(tmp_path / f"{splits}.html", ["visionnmf evaluate faces"], {}, force=None)
+        page.add(Report(figures={"heading": "two", "table": table, "rows": splits * table}, inputs=["x"]))
+        text = text_of(page)
+        assert ("All rows" in text) == (splits > 1) and "46.67" in text and "5.50 ± 0.12" in text
+
+
 def test_cells_say_what_they_are_sorted_by():
     assert cell(0.123456)["text"] == "0.1235" and cell(0.123456)["sort"] == 0.123456
     assert cell(None)["sort"] == cell(float("nan"))["sort"] == "" and cell(True)["sort"] == "True"
-    assert cell(0.5, deviation=0.25)["text"] == "0.5 ± 0.25"
 
 
 def test_sessions_that_are_not_printed_are_on_the_timeline(tmp_path):
