@@ -187,7 +187,10 @@ class OnlineTuning:
     gain_pixels: int = 2048  # random pixels that determine the gain
     rows: int = 4  # each row is learnt from every fourth frame
     value_seconds: float = 4.0  # the scene's values follow within these
-    start_weight: float = 0.5  # of a frame of the warm-up, which is gone through a second time
+    start_weight: float = 2.0  # frames that one of the warm-up counts as where the scene explains all of these
+    start_power: int = 3  # of the share of them that it explains
+    ghost_frames: int = 5  # one in so many is searched for objects that were in the scene and have left
+    ghost_seconds: float = 1.0  # for which what is behind them must have been seen
     dark: float = 16  # grey levels: darker pixels say little about illumination
     held_frames: int = 100  # during the warm-up, at most
     held_bytes: int = 200 << 20
