@@ -401,8 +401,8 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         names = name.lower() in IDENTIFIERS and len(set(column)) == len(X) and (column % 1 == 0).all()
         if names or (np.diff(column) == 1).all():
             raise UnreadableError(
-                f"{file}: column {_shown(name)} counts or names the rows; remove it, give key={_shown(name)!r}, or save "
-                "the matrix as .npy if it is a feature"
+                f"{file}: column {(shown := _shown(name))} counts or names the rows; remove it, give key={shown!r}, or "
+                "save the matrix as .npy if it is a feature"
             )
     return Table(file.stem, X, keys)
 
