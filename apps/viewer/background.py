@@ -137,7 +137,7 @@ class Background(Panel):
             "outputs": OutputSettings(masks="png", events="scene"),
             "events": EventSettings(min_area=self.min_area.value),
         }
-        masks, (shown, _), area = layer.data, self._shown(), self.min_area.value
+        masks, shown, area = layer.data, self._shown()[0], self.min_area.value
         raw = self._raw.get(self.threshold.value, {})
         self._raw = {self.threshold.value: raw}  # of one threshold, because each takes a third of the frames' memory
 

@@ -78,7 +78,7 @@ class Components(Panel):
                 axes = self.curves.figure.subplots()
                 axes.plot(data.T if name == "components" else data, marker=".")
                 axes.set(title=name, xlabel="number in the stack")
-                axes.legend(range(min(len(axes.lines), 10)), loc="upper left", bbox_to_anchor=(1, 1))
+                axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
                 self.curves.draw_idle()
         layer.events.visible.connect(self._fit)
         layer.visible = False
