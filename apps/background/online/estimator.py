@@ -339,14 +339,14 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _track(self, index: int, timed: TimedFrame, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
         frame, time, is_doubtful = timed
+        right, down = (0.0, 0.0) if self._registration is None else self._registration.shift(frame)
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
-            right, down = self._registration.shift(frame)
             self._track_registered(index, shifted(frame, (right, down)), seconds)
             self.background_ = shifted(self.background_, (-right, -down))
             self.mask_ = shifted(self.mask_, (-right, -down), mask=True)
-        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful)
+        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful, (right, down))
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
         """Set background and mask of a registered frame; then update the scene and its alternative in place."""

@@ -316,6 +316,17 @@ def test_labels_of_any_type_with_gaps_are_drawn_alike(picture: np.ndarray, dtype
     np.testing.assert_array_equal(overlay(picture, np.broadcast_to(labels, (height, width)).astype(dtype)), expected)
 
 
+@pytest.mark.parametrize(("grey", "ink"), [(20, 255), (100, 255), (140, 0), (250, 0)])
+def test_numbers_are_white_on_dark_segments_and_black_on_bright_ones(grey: int, ink: int) -> None:
+    palette = np.array([[grey] * 3, [grey] * 3], np.uint8)
+    labels = np.zeros((400, 500), np.uint8)
+    labels[:, 250:] = 1
+    drawn = overlay(np.full((400, 500, 3), grey, np.uint8), labels, palette)[100:150, 100:150, 0]
+    changed, inside = (np.argwhere(where) for where in (drawn != grey, drawn == ink))  # digit and outline; digit
+    assert len(inside)
+    assert (changed.min(axis=0) < inside.min(axis=0)).all() and (inside.max(axis=0) < changed.max(axis=0)).all()
+
+
 def test_numbers_of_large_pictures_lie_within_their_segments() -> None:
     """A place found among some rows and columns still lies where it was found."""
     picture = np.full((2000, 2000, 3), 100, np.uint8)
