@@ -1,7 +1,7 @@
 """Masquerade scoring on the SEA data: the paper's model, baselines and ours; poisoned training sets; speed.
 
     python benchmarks/masquerade.py          everything (about ten minutes)
-    python benchmarks/masquerade.py table    one part: table, poison or speed
+    python benchmarks/masquerade.py table    one part: table, poison, limits or speed
 
 Protocol (Schonlau et al. 2001): 50 users, 50 sessions of 100 commands each to train, 100 to test, 231 of all test
 sessions another person's. ROC pooled over users; cost = missing % + 6 x false-alarm % (Maxion and Townsend). Everything
@@ -24,7 +24,7 @@ from _main import main
 
 from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
-from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
+from visionnmf.apps.masquerade import Judging, SessionScorer, score, session_scorer, train
 from visionnmf.apps.reproduce.masquerade import TRAINING, load_sea, score_user, sea_scores
 from visionnmf.exceptions import ParameterError
 
@@ -133,6 +133,33 @@ def _poisoned(
     return own
 
 
+def limits() -> None:
+    """How much of a session it takes to judge it, and how long another person's sessions are rejected."""
+    sessions, labels, _ = load_sea(COMMANDS)
+    scorers = [SessionScorer().fit(user[:TRAINING]) for user in sessions]
+    pairs = list(zip(scorers, sessions, strict=True))
+    session_scorer.LEAST_SHARE = 0.0  # sessions of a few commands are judged
+    print("\n## The first commands of each test session alone, without update: missing / false alarms %\n")
+    print("| commands | users 1-25 | users 26-50 |\n|---|---|---|")
+    for share in (0.02, 0.05, 0.07, 0.1, 0.2, 0.5, 1):
+        n = max(1, round(share * COMMANDS))
+        above = [s.anomaly_score([x[:n] for x in user[TRAINING:]]) > s.threshold_ for s, user in pairs]
+        cells = [
+            f"{100 * (1 - flagged[y].mean()):.1f} / {100 * flagged[~y].mean():.1f}"
+            for y, flagged in ((labels[low:high], np.array(above[low:high])) for _, low, high in GROUPS[:2])
+        ]
+        print(f"| {n} | {' | '.join(cells)} |")
+    print("\n## Sessions of the next user in place of one's own: how many until ten in a row are accepted\n")
+    for name, low, high in GROUPS[:2]:
+        stays = []
+        for user in range(low, high):
+            other = sessions[low + (user + 1 - low) % (high - low)]
+            flags = [scorers[user].update(session) > scorers[user].threshold_ for session in other]
+            stays.append(next((i for i in range(len(flags) - 9) if not any(flags[i : i + 10])), len(flags)))
+        low, middle, high = np.percentile(stays, [25, 50, 75])
+        print(f"users {name}: median {middle:.0f}, quartiles {low:.0f} to {high:.0f}")
+
+
 def speed() -> None:
     """Fit and score of all users, and a log of a million commands from file to verdicts."""
     sessions, _, names = load_sea(COMMANDS)
@@ -141,12 +168,13 @@ def speed() -> None:
         score_user(SessionScorer, user, True)
     print(f"\n## Speed\n\nfit and score of 50 users, with update: {time.perf_counter() - start:.2f} s")
     with tempfile.TemporaryDirectory() as folder:
-        log, model = Path(folder, "log.csv"), Path(folder, "model.npz")
-        with log.open("w") as file:
-            file.write("time,user,command\n")
-            for i in range(LOG_LINES):
-                block, place = divmod(i % (150 * COMMANDS), COMMANDS)
-                file.writelines(f"{1_700_000_000 + i},user{u},{names[sessions[u][block][place]]}\n" for u in range(50))
+        log, later, model = Path(folder, "log.csv"), Path(folder, "later.csv"), Path(folder, "model.npz")
+        for path, begin in ((log, 1_700_000_000), (later, 1_800_000_000)):  # what was learnt is not learnt again
+            with path.open("w") as file:
+                file.write("time,user,command\n")
+                for i in range(LOG_LINES):
+                    block, place = divmod(i % (150 * COMMANDS), COMMANDS)
+                    file.writelines(f"{begin + i},user{u},{names[sessions[u][block][place]]}\n" for u in range(50))
         start = time.perf_counter()
         train([log], model)
         seconds = time.perf_counter() - start
@@ -154,14 +182,14 @@ def speed() -> None:
         print(f"train on a CSV log of {million} million commands: {seconds:.1f} s, {million / seconds:.2f} million/s")
         for update in (True, False):
             start = time.perf_counter()
-            n = sum(1 for _ in score(model, [log], judging=Judging(update=update)))
+            n = sum(1 for _ in score(model, [later], judging=Judging(update=update)))
             seconds = time.perf_counter() - start
             how = "with" if update else "without"
             print(f"score it {how} update: {n} sessions, {seconds:.1f} s, {million / seconds:.2f} million/s")
     print(f"peak memory of the process: {peak_memory_mb():.0f} MB")
 
 
-PARTS = {"table": table, "poison": poison, "speed": speed}
+PARTS = {"table": table, "poison": poison, "limits": limits, "speed": speed}
 QUICK = {
     "COMMANDS": 5,
     "DRAWS": 1,

@@ -23,7 +23,8 @@ from visionnmf.apps.masquerade.settings import (
 )
 from visionnmf.apps.settings import Option, settings
 
-from .options import Force, Processes, excludes, needs, with_records
+from .console import echo, verbosity
+from .options import Force, Processes, excludes, given, needs, with_records
 from .run import Run, check_exists, expanded, running
 from .signals import until_signal
 
@@ -64,11 +65,15 @@ class ScoreOutput:
     alarms_only: Annotated[bool, Option("Print alarms only.")] = False
     since: Annotated[
         float | None,
-        Option("Print sessions that end later: 2026-03-01, 2026-03-01T12:00, 36h, 7d.", metavar="TIME", parse=_moment),
+        Option(
+            "Print sessions that end later: 2026-03-01, 2026-03-01T12:00, 36h, 7d. Earlier ones are judged and learnt.",
+            metavar="TIME",
+            parse=_moment,
+        ),
     ] = None
     top: Annotated[int | None, Option("Print the N highest scores, at the end.", metavar="N", low=1)] = None
     fail_on_alarm: Annotated[bool, Option("Exit with code 3 if there is an alarm.")] = False
-    keep: Annotated[bool, Option("At the end, write what was learnt to the model file.")] = False
+    keep: Annotated[bool, Option("At the end, write what was learnt to the model file. It is learnt once.")] = False
 
 
 @command.command("train")
@@ -118,6 +123,7 @@ def score(
     source: LogSource,
     output: ScoreOutput,
     jobs: Processes = 1,
+    force: Force = False,
 ) -> None:
     """Score the sessions of logs: score, verdict, and the commands behind it with their lines in the log.
 
@@ -129,6 +135,7 @@ def score(
       tail -F today.log | visionnmf masquerade score users.npz - --user ann --json
     """
     excludes("keep", "--no-update", not judging.update)
+    needs("force", "--report", "report" in given)
     live = "-" in logs
     if output.top is not None and live:
         raise typer.BadParameter("--top and standard input exclude each other")
@@ -141,7 +148,7 @@ def score(
         from visionnmf.apps import masquerade
 
         known = masquerade.load(model)
-        printer = _ResultPrinter(run, output)
+        printer = _ResultPrinter(run, output, "judged and learnt" if judging.update else "judged")
         with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
                 known,
@@ -165,8 +172,10 @@ def score(
 class _ResultPrinter:
     """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
 
-    def __init__(self, run: Run, output: ScoreOutput) -> None:
-        """Begin without results of scored sessions."""
+    def __init__(self, run: Run, output: ScoreOutput, work: str) -> None:
+        """Begin without results of scored sessions; `work` says what becomes of each."""
+        self.work = work
+        self.earlier = self.before = 0  # sessions that end too early to be printed; those that were learnt before
         self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
         self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session
         self.users: set[str] = set()  # whose sessions came
@@ -178,7 +187,9 @@ class _ResultPrinter:
         """Count a session, and print it if it is wanted: now, or with ``--top`` at the end; its user may be unknown."""
         unknown = result.verdict == "unknown user"
         self.judged += not unknown
+        self.before += result.learnt_before
         if self.output.since is not None and result.end is not None and result.end < self.output.since:
+            self.earlier += 1
             return
         self.verdicts[result.verdict] += 1
         self.alarms += result.verdict == "alarm"
@@ -189,7 +200,7 @@ class _ResultPrinter:
             self.users.add(result.user)
         wanted = result.verdict == "alarm" or not self.output.alarms_only
         if wanted and self.output.top is None:
-            self.run.show(result.report())
+            self._show(result)
             return
         self.run.add_to_page(result.report())  # which has all sessions
         if not wanted or self.output.top is None:
@@ -200,14 +211,24 @@ class _ResultPrinter:
             if len(self.highest) > self.output.top:
                 heapq.heappop(self.highest)
 
+    def _show(self, result: SessionResult, *, on_page: bool = True) -> None:
+        """Print a session; an alarm also if the run is quiet."""
+        report = result.report()
+        self.run.show(report, on_page=on_page)
+        if verbosity().quiet and not self.run.as_json and result.verdict == "alarm":
+            echo("\n".join(report.as_lines()))
+
     def end(self) -> None:
         """Print the highest scores, if these are wanted, and the number of sessions."""
         for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
-            self.run.show(result.report(), on_page=False)
+            self._show(result, on_page=False)
         self.highest.clear()
         self.run.done = self.judged  # and not all that were printed
-        if not self.verdicts:
-            return
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
-        sessions, users = counted(self.verdicts.total(), "session"), counted(len(self.users), "user")
-        self.run.remark(f"{sessions} of {users}: {counts}")
+        if self.verdicts:
+            counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+            sessions, users = counted(self.verdicts.total(), "session"), counted(len(self.users), "user")
+            self.run.remark(f"{sessions} of {users}: {counts}")
+        if self.earlier:
+            self.run.remark(f"{counted(self.earlier, 'earlier session')} {self.work}, but not printed (--since)")
+        if self.before:
+            self.run.remark(f"{counted(self.before, 'session')} learnt before, and not learnt again")

@@ -67,7 +67,7 @@ def study(
     methods = chosen_methods(comparison, tuple(METHODS), ("scorer",))
     paths = [str(path) for path in histories]
     found, skipped = collect_sessions(paths, cutting, LogSource(format=format))
-    sessions = {name: list(own) for name, own in found.items()}
+    sessions = {name: [session.commands for session in own] for name, own in found.items()}
     seed, rate = splits.random_state, conditions.false_alarm_rate
     tasks = {
         split: _tasks(sessions, skipped, conditions.training_share, seed + split) for split in range(splits.splits or 1)

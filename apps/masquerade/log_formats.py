@@ -12,6 +12,7 @@
 
 An untrusted log may hold anything: lines of any length, in any encoding, cut in the middle. No line stops the reading.
 Lines that make no sense are skipped, long lines are cut, and characters that could control a terminal are replaced.
+Only a table that begins in Latin-1 is refused, because its users would have other names.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from __future__ import annotations
 import csv
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_choice
+from visionnmf._text import counted
 from visionnmf.exceptions import MediaError, UnreadableError
-from visionnmf.io.inputs import Line, check_is_text, file_lines, regular_file, standard_input
+from visionnmf.io.inputs import Line, check_is_text, check_is_utf8, file_lines, regular_file, standard_input
 
 from .settings import LogSource
 
@@ -47,6 +50,8 @@ LEAST_LINES = 20  # of a history whose commands are not all different; of 37,500
 # with which lines begin that have a number, a time, a prompt or a mark of a list before the command
 _NO_PROGRAM = re.compile(r"[\W\d_]*|.*[@>#].*|.*[:$]")
 ALIKE = 0.9  # share of the lines of a table that have as many separators as the first
+# Lines of a text, at least so many, and their share. Chosen on the READMEs of a Debian system and half of its scripts.
+PROSE_LINES, PROSE_SHARE = 5, 0.25
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
@@ -63,6 +68,9 @@ _NUMBERED = re.compile(
 NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
 
+# How names of columns look, and how lines of a text begin: with marks of Markdown, or a capital and a further word.
+_COLUMN = re.compile(r'[ "]*[^\W\d][\w.-]*[ "]*')
+_PROSE = re.compile(r"[#*>|-]+ +\S|\d+\. |```|[A-Z][a-z]*,? [a-z]+ ")
 # Text in quotes. An unclosed quote runs to the end of the line, so that matching takes linear time.
 _QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
 _SEPARATOR = re.compile(r"[|;&(){}]+")
@@ -87,11 +95,11 @@ class Event(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a line says: a command line, its user (or empty), and seconds since 1970 or None."""
+    """What a line says: a command line, its user (or empty), and seconds since 1970, None, or what is no time."""
 
     text: str
     user: str = ""
-    time: float | None = None
+    time: float | str | None = None
 
 
 def read_events(
@@ -110,7 +118,7 @@ def read_events(
         A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
         ``"plain"``, ``"bash"``, ``"zsh"``, ``"fish"``, ``"numbered"``, ``"csv"``, ``"jsonl"``, or ``"auto"``:
-        recognised by the first 50 lines.
+        recognised by the first 50 lines. A warning says how many times and names of users cannot be read.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -127,7 +135,8 @@ def read_events(
     ------
     UnreadableError
         If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column; or if its
-        format is to be recognised, and it seems to be a table or a log of another kind.
+        format is to be recognised, and it seems to be a table, a text, or a log of another kind, or is a table or JSON
+        that begins in Latin-1.
 
     Examples
     --------
@@ -150,23 +159,35 @@ def read_events(
         lines = iter(source)
     if format == "auto":
         format, lines = _recognised(lines, name)
-    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where)
+        if where not in ("", STANDARD_INPUT) and format in ("csv", "jsonl"):  # which have names of users
+            check_is_utf8(Path(where))
+    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where, name)
 
 
 def _events(
-    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str
+    lines: Iterator[Line], read: Callable[[str], _Found | None], user: str, whole: bool, source: str, name: str
 ) -> Iterator[Event | None]:
-    """Yield an event for each program of each line, or with `whole` for each command line."""
+    """Yield an event for each program of each line, or with `whole` for each command line; warn of odd ones."""
     number = 0
+    odd: dict[str, list[Any]] = {}  # how often the times and users of lines cannot be read, and the first of them
     for line in lines:
         if line is None:
             yield None
             continue
         number += 1
         if (found := read(line)) is not None:
-            owner = clean(found.user) or user
+            owner, moment = clean(found.user) or user, found.time
+            if isinstance(moment, str):
+                odd.setdefault("time", [0, clean(moment)])[0] += 1
+                moment = None
+            if found.user and "\ufffd" in owner:
+                odd.setdefault("name of a user", [0, owner])[0] += 1
             for program in programs(found.text, whole):
-                yield Event(owner, program, found.time, source, number, line)
+                yield Event(owner, program, moment, source, number, line)
+    for what, (count, first) in odd.items():
+        cure = "give seconds since 1970 or ISO 8601" if what == "time" else "convert the log to UTF-8 (iconv)"
+        lacking = f"the {what} cannot be read in {counted(count, 'line')}, first {first!r}"
+        warnings.warn(f"{name}: {lacking}; {cure}", UserWarning, stacklevel=2)
 
 
 def read_logs(
@@ -245,9 +266,12 @@ def _format_of(texts: list[str]) -> str:
 def _check_commands(texts: list[str], format: str, name: str) -> None:
     """Raise UnreadableError if what the first lines of a log would be read as can hardly be commands."""
     cure = "if each line is a command nevertheless, say that the format is plain"
-    mark = _delimiter(texts[0])
-    alike = sum(line.count(mark) == texts[0].count(mark) for line in texts)
-    if format == "plain" and texts[0].count(mark) and len(texts) >= LEAST_LINES and alike >= ALIKE * len(texts):
+    mark = _delimiter("".join(texts[:1]))
+    columns = "".join(texts[:1]).split(mark)
+    alike = sum(line.count(mark) == len(columns) - 1 for line in texts)
+    # a short log is a table if it also begins with names of columns
+    likely = len(texts) >= LEAST_LINES or (len(texts) > 1 and all(map(_COLUMN.fullmatch, columns)))
+    if format == "plain" and len(columns) > 1 and alike >= ALIKE * len(texts) and likely:
         known = ", ".join(COMMAND_KEYS)
         raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
     lines = filter(None, map(_reader(format, name), texts))
@@ -263,6 +287,16 @@ def _check_commands(texts: list[str], format: str, name: str) -> None:
         raise UnreadableError(
             f"{name}: no history of a known format: its first {len(found)} commands would be {what}; {cure}"
         )
+    prose = sum(map(_is_prose, texts))
+    if format == "plain" and len(texts) >= PROSE_LINES and prose >= PROSE_SHARE * len(texts):
+        like = f"{prose} of its first {len(texts)} lines look like sentences or Markdown"
+        raise UnreadableError(f"{name}: a text, and no history: {like}; {cure}")
+
+
+def _is_prose(line: str) -> bool:
+    """Return whether a line seems to be one of a text: by its beginning, or a mark right after its last word."""
+    line = line.strip()
+    return bool(_PROSE.match(line)) or (line[-1:] in {*".,:!?"} and line[-2:-1].isalpha())
 
 
 def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
@@ -405,24 +439,27 @@ def _column(header: list[str], keys: Iterable[str]) -> int | None:
     return next((names.index(key) for key in keys if key in names), None)
 
 
-def _seconds(value: object) -> float | None:
-    """Return a number or an ISO 8601 time as seconds since 1970, and None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+def _seconds(value: object) -> float | str | None:
+    """Return a number or an ISO 8601 time as seconds since 1970, None for nothing, and anything else as text."""
+    if value is None or value == "":
         return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return type(value).__name__
+    text = str(value)
     try:
         number = float(value)
     except (ValueError, OverflowError):
         try:
             moment = datetime.fromisoformat(str(value).strip())
         except ValueError:
-            return None
+            return text
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         try:
             number = moment.timestamp()
         except (OverflowError, ValueError):
-            return None
-    return number if 0 <= number < LATEST_TIME else None
+            return text
+    return number if 0 <= number < LATEST_TIME else text
 
 
 # --- the programs that a command line runs ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -22,9 +23,9 @@ from .log_formats import FIRST_TIME, STANDARD_INPUT, read_logs
 from .session_cutter import Origin, Session, sessions
 from .session_scorer import Reason, SessionScorer
 from .settings import Judging, LogSource
-from .store import MasqueradeModel, load
+from .store import Learnt, MasqueradeModel, load
 
-Verdict = Literal["own", "alarm", "learning", "unknown user"]
+Verdict = Literal["own", "alarm", "learning", "too short", "unknown user"]
 Severity = Literal["low", "medium", "high"]
 
 SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
@@ -47,10 +48,11 @@ class SessionResult:
     n_commands : int
         Its length.
     score, threshold : float or None
-        The anomaly score in deviations from the user's usual cost, and the threshold; None for an unknown user.
-    verdict : {"own", "alarm", "learning", "unknown user"}
-        ``"learning"``: the user has too few sessions for alarms. ``"unknown user"``: the model does not have this user;
-        train it, or give ``source=LogSource(user=...)``.
+        The anomaly score in deviations from the user's usual cost, and the threshold; None if it was not judged.
+    verdict : {"own", "alarm", "learning", "too short", "unknown user"}
+        ``"learning"``: the user has too few sessions for alarms. ``"too short"``: the session has less than a tenth of
+        the user's usual length, and is neither judged nor learnt. ``"unknown user"``: the model does not have this
+        user; train it, or give ``source=LogSource(user=...)``.
     reasons : list of Reason
         The commands that raised the score, the largest share first.
     severity : {"low", "medium", "high"} or None
@@ -59,6 +61,8 @@ class SessionResult:
         For alarms: the commands that occur in most of the user's sessions.
     first_line, last_line : int
         Its lines in the log.
+    learnt_before : bool
+        Whether the model has learnt this session, or a later one, before this run; then it is not learnt again.
     """
 
     source: str
@@ -75,6 +79,7 @@ class SessionResult:
     usual: list[str] = field(default_factory=list)
     first_line: int | None = None
     last_line: int | None = None
+    learnt_before: bool = False
 
     def report(self) -> Report:
         """Return the result for programs, with times as ISO 8601, and in words; an alarm has a line for each reason.
@@ -104,7 +109,8 @@ class SessionResult:
         if self.score is None:
             return [f"{head} ({counted(self.n_commands, 'command')})"]
         severity = f", {self.severity}" if self.severity else ""
-        lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity})"]
+        before = ", learnt before" if self.learnt_before else ""
+        lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity}){before}"]
         if self.verdict != "alarm" or not self.reasons:
             return lines
         for reason in self.reasons:
@@ -135,7 +141,8 @@ def score(
     Parameters
     ----------
     model : MasqueradeModel, str or Path
-        The model of :func:`train`, or its file. It learns on in memory; the file does not change.
+        The model of :func:`train`, or its file. It learns on in memory; the file does not change. What it has learnt
+        before this call is judged and not learnt again.
     logs : iterable of str or Path
         The logs in the order of time; ``-`` is standard input.
     judging : Judging, optional
@@ -188,7 +195,14 @@ def score(
         now=time.time if live else None,
         origins=True,
     )
-    return _results(found, model.scorers, judging, n_jobs)
+    return _results(_known_sessions(found, model, judging), model.scorers, judging, n_jobs)
+
+
+class _Known(NamedTuple):
+    """A session, and whether the model had learnt it before this run."""
+
+    session: Session
+    before: bool
 
 
 class _Judgement(NamedTuple):
@@ -201,27 +215,51 @@ class _Judgement(NamedTuple):
     usual: list[str]
 
 
-_Judged = tuple[Session, _Judgement | None]
+# None is that of an unknown user, and the text that of a session that is too short.
+_Judged = _Judgement | Literal["too short"] | None
+
+
+def _known_sessions(found: Iterator[Session], model: MasqueradeModel, judging: Judging) -> Iterator[_Known]:
+    """Yield each session with whether it was learnt before this run, and remember those that this run learns."""
+    before: dict[str, Learnt] = {}  # what the model had learnt when this run came to a user
+    for session in found:
+        user = session.user
+        if user not in model.scorers:
+            yield _Known(session, False)
+            continue
+        learnt = model.learnt.setdefault(user, Learnt())
+        if user not in before:
+            before[user] = deepcopy(learnt)
+        known = before[user].has(session)
+        if session.complete and judging.update and not known:
+            learnt.add(session)
+        yield _Known(session, known)
 
 
 def _results(
-    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
+    found: Iterator[_Known], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
 ) -> Iterator[SessionResult]:
     """Judge sessions, by one process or several, and yield their results."""
     # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
     if is_shared(n_jobs, n_jobs):
         with open_pool(n_jobs) as pool:
-            for session, judgement in _judged_in_rounds(found, scorers, judging, pool):
-                yield _result(session, judgement)
+            for known, judged in _judged_in_rounds(found, scorers, judging, pool):
+                yield _result(known, judged)
         return
-    for session in found:
-        scorer = scorers.get(session.user)
-        judgement = None if scorer is None else _judge(scorer, session.commands, session.complete, judging)
-        yield _result(session, judgement)
+    for known in found:
+        scorer = scorers.get(known.session.user)
+        yield _result(known, None if scorer is None else _judge(scorer, *_task(known), judging))
 
 
-def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judging: Judging) -> _Judgement:
+def _task(known: _Known) -> tuple[Sequence[str], bool, bool]:
+    """Return what :func:`_judge` needs of a session, without the lines of the log."""
+    return known.session.commands, known.session.complete, known.before
+
+
+def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, before: bool, judging: Judging) -> _Judged:
     """Score the commands of one session by its user's scorer, and give reasons if the score may reach the threshold."""
+    if scorer.too_short(commands):
+        return "too short"
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
     threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
@@ -230,41 +268,43 @@ def _judge(scorer: SessionScorer, commands: Sequence[str], complete: bool, judgi
     near = alone > threshold - MAX_CARRIED
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
     usual = scorer.usual() if near and not learning else []  # the user's most usual commands, shown with an alarm
-    final = scorer.update(commands) if complete and judging.update else alone
+    # What was learnt before is rejected: nothing is learnt, but the next session gets its share of the score.
+    final = scorer.update(commands, accept=False if before else None) if complete and judging.update else alone
     return _Judgement(final, threshold, learning, reasons, usual)
 
 
 def _judged_in_rounds(
-    found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
-) -> Iterator[_Judged]:
+    found: Iterator[_Known], scorers: dict[str, SessionScorer], judging: Judging, pool: Executor
+) -> Iterator[tuple[_Known, _Judged]]:
     """Yield the sessions found with their judgements, in order; pool processes judge a round while one is read."""
-    read: list[Session] = []  # the round that is being judged
-    tasks: dict[str, Future[tuple[SessionScorer, list[_Judgement]]]] = {}  # of each user in it
+    read: list[_Known] = []  # the round that is being judged
+    tasks: dict[str, Future[tuple[SessionScorer, list[_Judged]]]] = {}  # of each user in it
     for following in chain(iter(lambda: list(islice(found, ROUND)), []), [[]]):  # up to the first empty round, and one
         judged = {}
         for user, task in tasks.items():
             scorers[user], judgements = task.result()  # the scorer has learnt in the process
             judged[user] = iter(judgements)
-        for session in read:
-            yield session, next(judged[session.user]) if session.user in judged else None
+        for known in read:
+            yield known, next(judged[known.session.user]) if known.session.user in judged else None
         # sessions of one user are one task, because each may change the scorer
-        by_user: dict[str, list[tuple[Sequence[str], bool]]] = {}
-        for session in following:
-            if session.user in scorers:
-                by_user.setdefault(session.user, []).append((session.commands, session.complete))
+        by_user: dict[str, list[tuple[Sequence[str], bool, bool]]] = {}
+        for known in following:
+            if known.session.user in scorers:
+                by_user.setdefault(known.session.user, []).append(_task(known))
         tasks = {user: pool.submit(_judge_user, scorers[user], own, judging) for user, own in by_user.items()}
         read = following
 
 
 def _judge_user(
-    scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool]], judging: Judging
-) -> tuple[SessionScorer, list[_Judgement]]:
+    scorer: SessionScorer, sessions: list[tuple[Sequence[str], bool, bool]], judging: Judging
+) -> tuple[SessionScorer, list[_Judged]]:
     """Judge successive sessions of one user, and return the scorer as it is afterwards."""
-    return scorer, [_judge(scorer, commands, complete, judging) for commands, complete in sessions]
+    return scorer, [_judge(scorer, *session, judging) for session in sessions]
 
 
-def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
+def _result(known: _Known, judgement: _Judged) -> SessionResult:
     """Return the result to report for a session; without a judgement its user is unknown."""
+    session = known.session
     source = session.origins[-1].source  # where it ended; it may begin in the log before
     result = SessionResult(
         source=source,
@@ -277,11 +317,14 @@ def _result(session: Session, judgement: _Judgement | None) -> SessionResult:
         threshold=None,
         verdict="unknown user",
         reasons=[],
+        learnt_before=known.before,
         first_line=next(origin.line for origin in session.origins if origin.source == source),
         last_line=session.origins[-1].line,
     )
     if judgement is None:
         return result
+    if judgement == "too short":
+        return replace(result, verdict="too short")
     above = judgement.score - judgement.threshold
     verdict: Verdict = "learning" if judgement.learning else "alarm" if above > 0 else "own"
     result = replace(result, score=judgement.score, threshold=judgement.threshold, verdict=verdict)

@@ -6,13 +6,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple
 
 from visionnmf import choices
 from visionnmf._checks import check_count
 from visionnmf.exceptions import ParameterError, UnsupportedError
 
-from .log_formats import Event, clean_text
+from .log_formats import FIRST_TIME, Event, clean_text
 
 MAX_USERS = 100_000  # without those that are never forgotten
 LONGEST_SESSION = 1000  # commands, for sessions that are cut by silence
@@ -38,6 +39,9 @@ class Session:
     `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times of the first
     and the last command, in seconds since 1970, UTC. A session is `complete` if it has its full length, or a silence
     after it. `origins` says where each command was read, if that is asked for.
+
+    A log that is read again gives the same digests. If its times are dates, a session is `dated`, and its `digest` is
+    that of its commands and its end; otherwise it is that of all commands of the user up to its end.
     """
 
     user: str
@@ -47,6 +51,8 @@ class Session:
     end: float | None
     complete: bool
     origins: tuple[Origin, ...] = ()
+    dated: bool = False
+    digest: int = 0
 
 
 def sessions(
@@ -101,7 +107,7 @@ def sessions(
     check_count(size, "size")
     if idle is not None and not idle > 0:
         raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
-    cutter = _Cutter(size, idle, clock, origins, known)
+    cutter = _Cutter(size, idle, clock, origins, known, dated=now is None)
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
             yield from cutter.silent()
@@ -135,6 +141,8 @@ class _Cutter:
         clock: Callable[[], float],
         origins: bool,
         known: Container[str],
+        *,
+        dated: bool,
     ) -> None:
         """Begin without users; the arguments are those of :func:`sessions`."""
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
@@ -142,6 +150,8 @@ class _Cutter:
         self.timeless = self.timed = False  # whether, with `idle`, a command had no time, and whether one had a time
         self.clock, self.origins = clock, origins  # time in seconds; whether sessions say where commands were read
         self.known = known  # users who are never forgotten
+        self.dated = dated  # whether times are those of the log, and not of the clock
+        self.digests: dict[str, int] = {}  # of each user's last session
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         # users whom no model knows and who are forgotten if there are too many, the longest silent first
         self.unknown: OrderedDict[str, None] = OrderedDict()
@@ -180,9 +190,9 @@ class _Cutter:
                 silent = next(iter(self.unknown))
                 if silent in self.growing:
                     yield self.close(silent, complete=False)
-                del self.cut[silent], self.unknown[silent]
+                del self.cut[silent], self.unknown[silent], self.digests[silent]
             self.unknown[user] = None
-        self.cut[user] = 0
+        self.cut[user] = self.digests[user] = 0
 
     def _add(self, event: Event, moment: float | None) -> int:
         """Add a command, with its time `moment` or None, to its user's growing session; return its length."""
@@ -225,4 +235,9 @@ class _Cutter:
         if start is not None and end is not None and end < start:  # the lines of the log may be out of order
             start, end = end, start
         self.cut[user] += 1
-        return Session(user, self.cut[user] - 1, tuple(session.commands), start, end, complete, tuple(session.origins))
+        dated = self.dated and end is not None and end >= FIRST_TIME
+        text = repr((end if dated else self.digests[user], session.commands)).encode("utf-8", "backslashreplace")
+        digest = int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+        self.digests[user] = digest
+        commands, origins = tuple(session.commands), tuple(session.origins)
+        return Session(user, self.cut[user] - 1, commands, start, end, complete, origins, dated, digest)

@@ -17,7 +17,9 @@ from visionnmf._checks import check_count, check_flag, check_number, check_saved
 from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 
-from .profile import PAIRS_KEPT, Profile
+from .log_formats import LATEST_TIME
+from .profile import PAIRS_KEPT, SESSIONS_KEPT, Profile
+from .session_cutter import Session
 from .session_scorer import SessionScorer
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
@@ -25,8 +27,29 @@ MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores ov
 
 
 @dataclass
+class Learnt:
+    """Which sessions of a user were learnt: digests of the last 1000, and when the latest ended, None without times."""
+
+    digests: dict[int, None] = field(default_factory=dict)  # as an ordered set
+    latest: float | None = None  # seconds since 1970
+
+    def has(self, session: Session) -> bool:
+        """Return whether a session was learnt, or ends before one that was."""
+        older = session.dated and self.latest is not None and session.end is not None and session.end < self.latest
+        return older or session.digest in self.digests
+
+    def add(self, session: Session) -> None:
+        """Remember a session."""
+        self.digests[session.digest] = None
+        if len(self.digests) > SESSIONS_KEPT:
+            del self.digests[next(iter(self.digests))]
+        if session.dated and session.end is not None:
+            self.latest = max(session.end, self.latest or 0.0)
+
+
+@dataclass
 class MasqueradeModel:
-    """The scorers of all users, fitted, by name, and how their sessions are cut.
+    """The scorers of all users, fitted, by name, how their sessions are cut, and which of them were `learnt`.
 
     A session has `size` commands, or ends after `idle` seconds of silence. With `whole_lines` a symbol is a whole line.
     """
@@ -35,9 +58,10 @@ class MasqueradeModel:
     size: int = choices.SESSION_SIZE
     idle: float | None = None
     whole_lines: bool = False
+    learnt: dict[str, Learnt] = field(default_factory=dict)
 
 
-# The arrays of a profile: shape of an entry, dtype, least and largest value. Commands are positions among the user's.
+# The arrays of a user: shape of an entry, dtype, least and largest value. Commands are positions among the user's.
 PARTS: dict[str, tuple[tuple[int, ...], str, float, float]] = {
     "text": ((), "uint8", 0, 255),  # the commands, one after the other
     "text_lengths": ((), "int32", 0, 2**31),  # of each command, in bytes
@@ -49,6 +73,7 @@ PARTS: dict[str, tuple[tuple[int, ...], str, float, float]] = {
     "row_weights": ((), "float64", 1e-300, MAX_WEIGHT),
     "row_counts": ((2,), "int64", 0, 2**53),  # a command, and how often it occurs in the session
     "components": ((), "float64", 0, 1),
+    "digests": ((), "int64", -(2**63), 2**63),  # of the sessions that were learnt
 }
 
 
@@ -64,16 +89,22 @@ def _check(state: Any) -> MasqueradeModel:
         check_saved(arrays[name], name, (None, *shape), dtype, low=low, high=high, empty=True)
     # a profile keeps at most PAIRS_KEPT pairs and as many commands
     most = max(len(arrays["text_lengths"]), len(arrays["pairs"]))
-    if most > PAIRS_KEPT * len(names) or sum(len(arrays[name]) for name in COUNTED) > MAX_COUNTS:
+    too_many = most > PAIRS_KEPT * len(names) or len(arrays["digests"]) > SESSIONS_KEPT * len(names)
+    if too_many or sum(len(arrays[name]) for name in COUNTED) > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
     check_saved(state["lengths"], "lengths", (len(names), len(PARTS)), "int64", low=0, high=2**40, empty=True)
     parts = [
         _split(name, arrays[name], lengths) for name, lengths in zip(PARTS, state["lengths"].T.tolist(), strict=True)
     ]
-    for scorer, own in zip(scorers, zip(*parts, strict=True), strict=True):
+    learnt = {}
+    each = zip(names, scorers, zip(*parts, strict=True), state["latest"], strict=True)
+    for name, scorer, (*own, digests), latest in each:
         check_model(SessionScorer)(scorer).profile_ = _make_profile(scorer, *own)
+        if latest is not None:
+            check_number(latest, "latest", 0, LATEST_TIME)
+        learnt[name] = Learnt(dict.fromkeys(digests.tolist()), latest)
     whole_lines = check_flag(state["whole_lines"], "whole_lines")
-    return MasqueradeModel(dict(zip(names, scorers, strict=True)), state["size"], state["idle"], whole_lines)
+    return MasqueradeModel(dict(zip(names, scorers, strict=True)), state["size"], state["idle"], whole_lines, learnt)
 
 
 def _split(name: str, values: Any, lengths: list[int]) -> list[Any]:
@@ -113,7 +144,7 @@ def _make_profile(scorer: SessionScorer, *parts: Any) -> Profile:
 
 FILE = ModelFile(
     "masquerade",
-    version=5,
+    version=6,
     title="a masquerade model",
     origin="make one with 'visionnmf masquerade train'",
     smaller="train fewer users a model",
@@ -156,7 +187,9 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         odd = next((command for command in profile.commands if not isinstance(command, str)), None)
         if odd is not None:
             raise ParameterError(f"the commands of {name} must be text to be saved; got {odd!r:.60}")
-    parts = [_parts_of(profile) for profile in (Profile(), *profiles.values())]  # the empty one, if there are no users
+    learnt = [model.learnt.get(name, Learnt()) for name in profiles]
+    users = zip((Profile(), *profiles.values()), (Learnt(), *learnt), strict=True)
+    parts = [_parts_of(*user) for user in users]  # the empty one, if there are no users
     if sum(len(own[name]) for own in parts for name in COUNTED) > MAX_COUNTS:
         raise TooLargeError(
             f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
@@ -166,13 +199,14 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
         "names": list(model.scorers),
         "scorers": list(model.scorers.values()),
+        "latest": [own.latest for own in learnt],
         "lengths": np.array(lengths, np.int64).reshape(-1, len(PARTS)),
         "arrays": {name: np.concatenate([own[name] for own in parts]) for name in PARTS},
     }
     FILE.save(state, path, force=force)
 
 
-def _parts_of(profile: Profile) -> dict[str, NDArray[Any]]:
+def _parts_of(profile: Profile, learnt: Learnt) -> dict[str, NDArray[Any]]:
     """Return the arrays of `PARTS` of one user."""
     place = {command: i for i, command in enumerate(profile.commands)}
     texts = [str(command).encode("utf-8", "surrogatepass") for command in place]
@@ -188,6 +222,7 @@ def _parts_of(profile: Profile) -> dict[str, NDArray[Any]]:
         "row_weights": [weight for _, weight in rows],
         "row_counts": [(place[command], count) for counts, _ in rows for command, count in counts.items()],
         "components": profile.learn() if hasattr(profile, "learn") else [],
+        "digests": list(learnt.digests),
     }
     return {name: np.array(found[name], dtype).reshape(-1, *shape) for name, (shape, dtype, _, _) in PARTS.items()}
 

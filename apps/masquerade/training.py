@@ -18,12 +18,12 @@ from visionnmf.io import check_outputs, check_parents
 from visionnmf.io.inputs import names_of
 
 from .log_formats import read_logs
-from .session_cutter import MAX_USERS, sessions
+from .profile import SESSIONS_KEPT
+from .session_cutter import MAX_USERS, Session, sessions
 from .session_scorer import SessionScorer, Symbols, least_sessions
 from .settings import LogSource, ScorerSettings, SessionCutting
-from .store import MasqueradeModel, save
+from .store import Learnt, MasqueradeModel, save
 
-MAX_SESSIONS = 1000  # of a user; older ones are forgotten, so that memory is bounded
 MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 
 
@@ -85,11 +85,16 @@ def train(
     learnt, skipped = collect_sessions(paths, cutting, source)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
-    work = {name: (SessionScorer(**asdict(scorer)), list(own)) for name, own in learnt.items()}
+    work = {name: (SessionScorer(**asdict(scorer)), [one.commands for one in own]) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     # fits a scorer for each user, and stores it in `fitted` by the user's name
     run_parallel(work, fitted_to, n_jobs, fitted.__setitem__)
-    result = MasqueradeModel({name: fitted[name] for name in learnt}, cutting.size, cutting.idle, cutting.whole_lines)
+    remembered = {name: Learnt() for name in learnt}
+    for name, own in learnt.items():
+        for session in own:
+            remembered[name].add(session)
+    known = {name: fitted[name] for name in learnt}
+    result = MasqueradeModel(known, cutting.size, cutting.idle, cutting.whole_lines, remembered)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
     if model is not None:
         save(result, model, force=force)
@@ -133,19 +138,17 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
 
 def collect_sessions(
     paths: Sequence[str], cutting: SessionCutting, source: LogSource
-) -> tuple[dict[str, deque[tuple[str, ...]]], list[str]]:
-    """Return the last MAX_SESSIONS sessions of each user, in order of time, and why files cannot be read."""
-    # A session is a tuple of commands, and there is a sentence for each file that was skipped.
-    learnt: dict[str, deque[tuple[str, ...]]] = {}
+) -> tuple[dict[str, deque[Session]], list[str]]:
+    """Return the last SESSIONS_KEPT sessions of each user, in order of time, and a sentence for each file skipped."""
+    learnt: dict[str, deque[Session]] = {}
     skipped: list[str] = []
-
     commands = read_logs(paths, source, whole_lines=cutting.whole_lines, on_error=skipped.append)
     for session in sessions(commands, size=cutting.size, idle=cutting.idle):
-        own = learnt.setdefault(session.user, deque(maxlen=MAX_SESSIONS))
+        own = learnt.setdefault(session.user, deque(maxlen=SESSIONS_KEPT))  # which bounds the memory
         # A short rest is learnt only if the user has nothing else.
         long_enough = cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
         if long_enough or not own:
-            own.append(session.commands)
+            own.append(session)
         if len(learnt) > MAX_USERS:
             raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
     return learnt, skipped

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,13 +27,13 @@ from .page import LARGE, SMALL, Block, Page, cell, share_cell, written
 CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
 MOST_POINTS = 2000  # sessions of a timeline, events of a video
-WIDTH, HEIGHT, EDGE = 900, 260, 12  # of a timeline
+WIDTH, HEIGHT, EDGE, TOP, LEFT = 900, 300, 12, 36, 70  # of a timeline; what is below, above and left of its points
 FACE, LEAST_FACE = 640, 200  # pixels of a photograph's longer side: at most, and at least
 PANELS = ("as read", "corrupted pixels", "cleaned", "reconstructed")  # of a face
 FEW = 5  # methods whose score is in the headline
 DEVIATION = "_deviation"  # how the names of standard deviations end
 VERDICTS = ("confirmed", "level", "reversed")
-SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "learning sessions"}
+SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "learning sessions", "too short": "short sessions"}
 SESSIONS["unknown user"] = "unknown-user sessions"
 QUICK = "A quick run: fewer splits, starts or ranks. No claim is judged; do not cite the figures."
 
@@ -317,7 +319,7 @@ class ViewsPage(Page):
 class MasqueradePage(Page):
     """The timeline of scores, and the commands behind each alarm."""
 
-    heading, inputs, overview = "Command sessions", "alarms", "Alarms"
+    heading, inputs, overview, stacked = "Command sessions", "alarms", "Alarms", True
     columns = ("session", "score", "threshold", "severity", "begun", "log")
     most_sections = 200
 
@@ -344,23 +346,32 @@ class MasqueradePage(Page):
             text = printable(", ".join(filter(None, (self.name(report), report.start, words))))
             above = report.score - report.threshold
             self.limits["points of the timeline"] += len(self.points) == MOST_POINTS
-            self.points.append({"above": above, "of": report.verdict, "href": link, "text": text})
+            self.points.append({"above": above, "of": report.verdict, "href": link, "text": text, "user": report.user})
         session = cell(self.name(report), href=link)
         row = [session, report.score, report.threshold, report.severity, report.start, report.source]
         return row if self.has_section(report) else []
 
     def summary(self) -> Iterator[Block]:
-        """Yield the timeline."""
-        above = np.array([point["above"] for point in self.points])
-        if not len(above):
+        """Yield the timeline: a band for each user, in the order of their first sessions."""
+        users: dict[str, list[Block]] = {}
+        for point in self.points:
+            users.setdefault(point["user"], []).append(point)
+        if not (points := [*chain.from_iterable(users.values())]):
             return
-        low, high = min(-1.0, above.min()), max(1.0, above.max())
-        # the threshold, then the points, from the top
-        at, *y = np.round(EDGE + (HEIGHT - 2 * EDGE) * (high - np.array([0, *above])) / (high - low), 1).tolist()
-        x = np.round(np.linspace(EDGE, WIDTH - EDGE, len(above)), 1).tolist()
-        points = [point | {"x": i, "y": j} for point, i, j in zip(self.points, x, y, strict=True)]
-        caption = "Score minus the user's threshold, in standard deviations, in the order of the sessions"
-        yield {"kind": "timeline", "size": (WIDTH, HEIGHT), "at": at, "points": points, "caption": caption}
+        above = [point["above"] for point in points]
+        low, high = min(-1.0, *above), max(1.0, *above)
+        unit = 10.0 ** math.floor(math.log10(high - low))
+        step = unit * (2 if high - low > 5 * unit else 1 if high - low > 2 * unit else 0.5)  # of two to six ticks
+        ticks = (step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)).tolist()
+        # ticks, then points, from the top
+        y = np.round(TOP + (HEIGHT - TOP - EDGE) * (high - np.array([*ticks, *above])) / (high - low), 1).tolist()
+        edges = np.linspace(LEFT, WIDTH, len(points) + 1)  # of the room of each point
+        x = np.round((edges[1:] + edges[:-1]) / 2, 1).tolist()
+        points = [point | {"x": i, "y": j} for point, i, j in zip(points, x, y[len(ticks) :], strict=True)]
+        ends = edges[np.cumsum([0, *map(len, users.values())])].round(1).tolist()
+        caption = "Score minus the user's threshold, in standard deviations: the sessions of each user in their order"
+        found = {"axis": list(zip(ticks, y, strict=False)), "bands": list(zip(users, pairwise(ends), strict=True))}
+        yield found | {"kind": "timeline", "size": (WIDTH, HEIGHT), "points": points, "caption": caption}
 
     def text(self, report: Report) -> list[str]:
         """Return the score, and the commands that are usual for the user."""

@@ -63,6 +63,7 @@ class Page:
     overview: ClassVar[str] = ""  # what is above it; empty for "All inputs"
     pictured: ClassVar[str] = ""  # how the names of written pictures end that are in that table; empty for none
     most_sections: ClassVar[int] = MOST_SECTIONS
+    stacked: ClassVar[bool] = False  # whether columns of tables are below each other on narrow screens
     n_lines: ClassVar[int | None] = None  # lines of a report that its section shows; None is all
 
     file: Path
@@ -220,7 +221,8 @@ class Page:
         self.limits["rows of tables"] += max(0, len(rows) - MOST_ROWS)
         cells = [[one if isinstance(one, dict) else cell(one) for one in row] for row in rows[:MOST_ROWS]]
         folded = bool(caption) and len(cells) > MOST_UNFOLDED
-        return {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
+        shown = {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
+        return shown | {"stacked": self.stacked}
 
     def sheet(self, tiles: Sequence[tuple[Any, str]], caption: str) -> Block:
         """Return a contact sheet of pictures, each with a line."""

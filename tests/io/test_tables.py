@@ -24,6 +24,16 @@ def test_cells_without_a_number_are_missing(tmp_path):
         read_tables(path, key="key")
 
 
+def test_tables_in_latin_1_are_refused_with_the_cure(tmp_path):
+    path = tmp_path / "t.csv"
+    for text in ("é,b\n1,2\n", "a,b\n" + "1,2\n" * 5000 + "3,é\n"):
+        path.write_bytes(text.encode("latin-1"))
+        line = 1 + text.split("é")[0].count("\n")
+        for read in (read_tables, read_column):
+            with pytest.raises(UnreadableError, match=f"t.csv: line {line} is not UTF-8; convert it first, .* iconv "):
+                read(path)
+
+
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [

@@ -5,6 +5,7 @@ Any bytes become lines of text, and no more than 64 KiB of a line are kept.
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 import re
@@ -13,6 +14,7 @@ import stat
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +42,8 @@ _OTHER_FILES = (
     *(b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"),
     *(b"\x28\xb5\x2f\xfd", b"%PDF-", b"\x7fELF", b"SQLite format 3\x00", b"LPKSHHRH"),
 )
+# Control characters, and characters of several bytes in UTF-8: text in Latin-1 has none of them.
+_NOT_LATIN1 = re.compile(rb"[\0-\x08\x0b\x0e-\x1f\x7f-\x9f]|[\xc2-\xf4][\x80-\xbf]")
 
 
 def takes_files(function: F) -> F:
@@ -284,10 +288,28 @@ def read_text(path: str | Path, kind: str, encoding: str = "utf-8") -> str:
     path = regular_file(path, kind)
     if path.stat().st_size > MOST_TEXT:
         raise TooLargeError(f"{path}: more than {MOST_TEXT >> 20} MiB; divide it into several files")
+    return decoded(path, path.read_bytes(), encoding)
+
+
+def decoded(path: str | Path, content: bytes, encoding: str = "utf-8") -> str:
+    """Return the text of a file, or of its beginning; raise UnreadableError, with the cure, if it is not UTF-8."""
     try:
-        return path.read_bytes().decode(encoding)
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
+        other = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin1"
+        line = 1 + content.count(b"\n", 0, error.start)
+        cure = f"convert it first, for instance by: iconv -f {other} -t utf-8 OLD > NEW"
+        raise UnreadableError(f"{path}: line {line} is not UTF-8; {cure}") from error
+
+
+@contextmanager
+def in_utf8(path: Path) -> Iterator[None]:
+    """Let the error of a file that is not UTF-8, which others read, be that of :func:`decoded`."""
+    try:
+        yield
+    except UnicodeDecodeError:  # it knows neither the file nor the line
+        decoded(path, path.read_bytes())
+        raise
 
 
 def check_is_path(path: str | Path, kind: str) -> None:
@@ -330,6 +352,15 @@ def check_is_text(path: Path) -> None:
     controls = sum(text.count(bytes([code])) for code in range(32) if code not in b"\t\n\r\f\x1b\x07\x08")
     if start.startswith(_OTHER_FILES) or (len(text) >= MIN_EXAMINED and controls > MAX_CONTROL_SHARE * len(text)):
         raise UnreadableError(f"{path}: not a text file; unpack it first if it is compressed")
+
+
+def check_is_utf8(path: Path) -> None:
+    """Raise UnreadableError if a file begins like text in Latin-1: damaged lines of other files are no such text."""
+    with path.open("rb") as file:
+        start = file.read(EXAMINED_BYTES)
+    start = start[: start.rfind(b"\n") + 1]  # characters of several bytes are not cut
+    if not _NOT_LATIN1.search(start):
+        decoded(path, start)
 
 
 def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None) -> Iterator[Line]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from visionnmf.exceptions import UnreadableError, UnsupportedError, installed_by
 
 from .decoding import apart
-from .inputs import check_bytes, regular_file
+from .inputs import check_bytes, in_utf8, regular_file
 from .npz_files import NUMBERS, read_arrays
 from .outputs import output_file
 
@@ -72,7 +72,8 @@ def read_tables(path: str | Path, *, key: str | None = None) -> list[Table]:
     elif suffix == ".npy":
         found = [Table(file.stem, _numbers(np.load(file, allow_pickle=False), str(file)))]
     elif suffix == ".csv":
-        found = [_read_csv(file, key)]
+        with in_utf8(file):
+            found = [_read_csv(file, key)]
     elif suffix == ".parquet":
         found = [_read_parquet(file, key)]
     else:
@@ -94,7 +95,8 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     """
     file = regular_file(path, "table")
     check_bytes(file, file.stat().st_size)
-    frame = _frame(file, _form_of(file), header=None, dtype=str, na_filter=False)
+    with in_utf8(file):
+        frame = _frame(file, _form_of(file), header=None, dtype=str, na_filter=False)
     rows = [[text_of_cell(cell) for cell in row] for row in frame.to_numpy().tolist()]
     place = -1
     if column is not None:

@@ -2,15 +2,31 @@
 
 import json
 import os
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.masquerade import Event, LogSource, MasqueradeModel, SessionScorer, save, score, session_cutter
-from visionnmf.apps.masquerade.log_formats import read_events
-from visionnmf.apps.masquerade.session_cutter import sessions
+from visionnmf.apps.masquerade import (
+    Event,
+    Judging,
+    LogSource,
+    MasqueradeModel,
+    SessionCutting,
+    SessionScorer,
+    load,
+    read_events,
+    save,
+    score,
+    session_cutter,
+    sessions,
+    train,
+)
+from visionnmf.apps.masquerade.profile import SESSIONS_KEPT
+from visionnmf.apps.masquerade.store import Learnt
 from visionnmf.io import inputs
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -58,6 +74,9 @@ def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
     late = run_command(*base, "--since", "2023-11-15T02:00", "--json", "--fail-on-alarm")
     assert late.exit_code == 0 and [json.loads(line)["index"] for line in late.stdout.splitlines()] == [2]
     assert run_command(*base, "--since", "1h", "--json").stdout == ""
+    assert run_command(*base, "--since", "1h").stdout == "3 earlier sessions judged, but not printed (--since)\n"
+    learnt = run_command(*base[:-1], "--since", "1h").stdout
+    assert learnt == "3 earlier sessions judged and learnt, but not printed (--since)\n"
     top = run_command(*base, "--top", 2, "--json")
     scores = [json.loads(line)["score"] for line in top.stdout.splitlines()]
     assert len(scores) == 2 and scores == sorted(scores, reverse=True)
@@ -65,6 +84,115 @@ def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
     lower = run_command(*base, "--threshold", 0, "--json")
     assert {json.loads(line)["threshold"] for line in lower.stdout.splitlines()} == {0}
     assert run_command(*base, "--since", "yesterday").exit_code == 2
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_log_that_is_read_again_is_judged_and_not_learnt_again(jobs, timed, model, tmp_path):
+    """A nightly check of a history that grows must not learn the masquerader of one night a little more each night."""
+    kept, log = tmp_path / "kept.npz", tmp_path / "ann.log"
+    kept.write_bytes(model.read_bytes())
+
+    def grow(parts):
+        parts = [f"#{1700000000 + 60 * i}\n{command}" if timed else command for i, command in enumerate(parts)]
+        log.write_text("\n".join(parts) + "\n")
+
+    parts = [*usual_commands(100), *FOREIGN * 30, *usual_commands(40, 1)]
+    grow(parts)
+    base = ("masquerade", "score", kept, log, "--keep", "--json", "--jobs", jobs)
+
+    def night():
+        run = run_command(*base)
+        return [json.loads(line) for line in run.stdout.splitlines()]
+
+    first = night()
+    assert [(one["verdict"], one["learnt_before"]) for one in first[1:4]] == [("alarm", False)] * 3
+    counts = dict(load(kept).scorers["ann"].profile_.commands)
+    again = night()
+    assert [(one["verdict"], one["learnt_before"]) for one in again[1:4]] == [("alarm", True)] * 3
+    assert [one["score"] for one in night()][1:] == [one["score"] for one in again][1:]
+    assert load(kept).scorers["ann"].profile_.commands == counts
+    assert not again[-1]["learnt_before"]  # the rest, which is learnt when it is full
+    grow([*parts, *usual_commands(60, 2)])
+    assert [one["learnt_before"] for one in night()] == [True] * 4 + [False]
+    assert load(kept).scorers["ann"].n_sessions_ == load(model).scorers["ann"].n_sessions_ + 2
+    text = run_command(*base[:4], "--keep").stdout
+    assert ", learnt before\n" in text and text.splitlines()[-1] == "5 sessions learnt before, and not learnt again"
+    if timed:  # the shell has cut off the beginning, so the sessions are others
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[60:]))
+        assert [one["learnt_before"] for one in night()] == [True] * 4 + [False]
+
+
+def test_what_was_trained_is_not_learnt_again_and_what_is_typed_again_is(tmp_path):
+    log, cut = tmp_path / "ann", SessionCutting(size=3)
+    log.write_text("ls\ncd\nvi\n" * 200)
+    model = train([log], cutting=cut).model
+    assert all(result.learnt_before for result in score(model, [log]))
+    assert model.scorers["ann"].n_sessions_ == 200
+    log.write_text("ls\ncd\nvi\n" * 220)  # has grown
+    assert sum(not result.learnt_before for result in score(model, [log], judging=Judging(update=False))) == 20
+    assert [result.learnt_before for result in score(model, [log])] == [True] * 200 + [False] * 20
+    log.write_text("vi\nls\ncd\n" + "ls\ncd\nvi\n" * 99)  # another log
+    assert not any(result.learnt_before for result in score(model, [log]))
+    assert model.scorers["ann"].n_sessions_ == 320
+    log.write_text("".join(f"#{1_800_000_000 + i}\nls\n" for i in range(60)) + "#9\n")
+    assert not any(result.learnt_before for result in score(model, [log]))
+    assert all(result.learnt_before for result in score(model, [log]))
+    log.write_text(log.read_text().replace("#18", "#19"))
+    assert not any(result.learnt_before for result in score(model, [log]))
+
+
+def test_what_ends_before_the_last_session_that_was_learnt_was_learnt():
+    known = Learnt()
+    one, other, *_ = sessions(
+        [Event("ann", "ls", 1.7e9), Event("ann", "ls", 1.7e9 + 60), Event("ann", "ls", 3.0)], size=1
+    )
+    known.add(other)
+    assert known.has(other) and known.has(one) and known.latest == 1.7e9 + 60
+    assert not known.has(replace(other, digest=3))  # another that ended in the same second
+    assert not known.has(replace(one, digest=3, dated=False))
+    for digest in range(SESSIONS_KEPT):
+        known.add(replace(one, digest=digest, dated=False))
+    assert len(known.digests) == SESSIONS_KEPT and known.latest == 1.7e9 + 60 and other.digest not in known.digests
+
+
+def test_times_of_the_clock_do_not_tell_sessions_apart():
+    def digests(**options):
+        return [session.digest for session in sessions([Event("ann", "ls", None)] * 3, size=1, **options)]
+
+    assert digests() == digests(now=lambda: 1.8e9) == digests(now=time.time) and len({*digests()}) == 3
+
+
+@pytest.mark.filterwarnings("default:.* cannot be read")  # the command prints it
+def test_a_session_of_a_few_commands_is_not_judged(model, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("user,command,time\nann,nmap,yesterday\nann,nc,3\n")
+    run = run_command("masquerade", "score", model, log, "--fail-on-alarm")
+    assert run.exit_code == 0 and run.stdout.startswith("ann, session 0: too short (2 commands)\n1 session of 1 user")
+    assert "log.csv: the time cannot be read in 1 line, first 'yesterday'; " in run.stderr
+    (line,) = run_command("masquerade", "score", model, log, "--json").stdout.splitlines()
+    assert json.loads(line)["score"] is None and json.loads(line)["verdict"] == "too short"
+
+
+def test_a_quiet_run_prints_alarms(model, tmp_path):
+    log = tmp_path / "ann.log"
+    log.write_text("\n".join([*usual_commands(100), *FOREIGN * 10, *usual_commands(100, 3)]) + "\n")
+    for more in ((), ("--top", 3), ("--alarms-only",)):
+        quiet = run_command("masquerade", "score", model, log, "--no-update", "-q", *more)
+        assert quiet.stdout.startswith("ann, session 1: alarm, ") and ": own, " not in quiet.stdout
+        assert "wget (20 times): never seen before" in quiet.stdout and "sessions of" not in quiet.stdout
+    assert run_command("masquerade", "score", model, log, "-q", "--threshold", 1e6).stdout == ""
+
+
+def test_a_page_is_replaced_if_this_is_asked_for(model, tmp_path):
+    log, page = tmp_path / "ann.log", tmp_path / "page.html"
+    log.write_text("\n".join(usual_commands(100)) + "\n")
+    base = ("masquerade", "score", model, log)
+    page.write_text("mine")
+    refused = run_command(*base, "--report", page)
+    assert refused.exit_code == 2 and "give --force to replace it" in refused.stderr and page.read_text() == "mine"
+    assert run_command(*base, "--report", page, "--force").exit_code == 0 and "<svg" in page.read_text("utf-8")
+    assert "--report" in run_command(*base, "--force").stderr
 
 
 def test_sessions_without_times_are_not_lost_to_since(model, tmp_path):

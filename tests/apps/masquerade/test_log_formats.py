@@ -12,6 +12,8 @@ import pytest
 from visionnmf.apps.masquerade import Event, read_events, session_cutter, sessions
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 
+odd_lines = pytest.mark.filterwarnings("ignore:.* cannot be read in [0-9]+ line")
+
 # format, text, events
 FORMATS = {
     "plain": (
@@ -47,6 +49,7 @@ FORMATS = {
 }
 
 
+@odd_lines
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("automatic", [False, True])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -78,7 +81,14 @@ def test_columns_are_found_however_their_names_are_written(header):
 NO_HISTORIES = {
     "table": (["when;who;what", *[f"{i};ada;ls -l" for i in range(80)]], "a table without a command column"),
     "table with tabs": ([f"{i}\tada\tls" for i in range(80)], "a table without a command column"),
+    "short table": (["who,what,when", "ann,ls,3"], "a table without a command column"),
+    "short table in quotes": (['"who"; "what"', '"ann"; "ls"', '"ben"; "cd"'], "a table without a command column"),
     "entries": (["- entry: ls", "  at: 5"] * 40, "would be only - and at:"),
+    "text": (
+        ["A session is a hundred", "commands of one user.", "It ends then,", "or", "later."],
+        "a text, .*: 4 of its",
+    ),
+    "list": (["* To do", "* buy bread", "* and milk", "* sleep", "1. again"], r"would be such as \*"),
     "serial numbers": ([f"{i}:ls" for i in range(80)], "would be all different"),
     "stamped": ([f"2023-11-14T22:13:{i:02} ls" for i in range(60)], "would be all different"),
     "numbered, with seconds": ([f"  {i}  {1_700_000_000 + i} ls" for i in range(60)], "would be all different"),
@@ -94,7 +104,9 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
     with pytest.raises(UnreadableError, match=f"me.log: .*{message}.* say that the format is plain"):
         list(read_events(path))
     assert len(list(read_events(path, format="plain"))) >= len(lines)
-    assert list(read_events(["ls", "cd"] * 20))  # too few lines to judge
+    few = ["ls", "cd"] * 20, ["ls a,b", "cp c,d e"], ["cd a; make", "cd b; ls -l"]
+    for history in (*few, ["ls .", "cd ..", "R CMD x", "X=1 y", "# a"]):
+        assert list(read_events(history))
 
 
 STAMPS = ["%d/%m/%y %T ", "%m/%d/%Y %H:%M  ", "%d.%m.%Y %H:%M ", "[%F %T] ", "(%T) ", "%FT%T%z ", "%c ", "%b %d %T "]
@@ -157,8 +169,18 @@ def test_only_the_header_itself_is_a_header_again():
 
 @pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e12", "nan"])
 def test_times_out_of_range_are_none(time):
-    (event,) = read_events([json.dumps({"command": "ls", "time": time})], format="jsonl")
+    log = [json.dumps({"command": "ls", "time": time})]
+    with pytest.warns(UserWarning, match=f"^the log: the time cannot be read in 1 line, first '{time}'; give seconds"):
+        (event,) = read_events(log, format="jsonl")
     assert event.time is None
+
+
+@pytest.mark.parametrize("time", [True, [3], {"at": 3}])
+def test_what_is_no_time_is_counted(time):
+    lines = [json.dumps({"command": "ls", "time": each}) for each in (None, "", 3, time, time, "yesterday")]
+    with pytest.warns(UserWarning, match=f"in 3 lines, first '{type(time).__name__}'"):
+        found = [event.time for event in read_events(lines, format="jsonl")]
+    assert found == [None, None, 3.0, None, None, None]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
@@ -168,6 +190,30 @@ def test_other_encodings_are_read_as_far_as_they_go(encoding, tmp_path):
     assert [e.command for e in read_events(path)] == ["ls", "cat", "make"]
 
 
+def test_a_table_in_latin_1_is_refused_with_the_cure_unless_the_format_is_given(tmp_path):
+    path = tmp_path / "log.csv"
+    text = "user,command\r\nann,ls\r\nbjörn,ls\r\n" + "ann,cd\r\n" * 2000
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UnreadableError, match=r"log.csv: line 3 is not UTF-8; .* iconv -f latin1 -t utf-8 OLD > NEW$"):
+        list(read_events(path))
+    with pytest.warns(UserWarning, match="the name of a user cannot be read in 1 line, first 'bj\ufffdrn'; .*iconv"):
+        assert len(list(read_events(path, format="csv"))) == 2002
+    path.write_bytes(text.encode())
+    assert {event.user for event in read_events(path)} == {"ann", "björn"}
+
+
+def test_lines_that_are_damaged_later_are_counted(tmp_path):
+    """A line that somebody adds to a log must not hide those of others."""
+    for place, words in ((1, "björn,ls\n".encode()), (3000, b"ann,cd\n")):  # not Latin-1; after what is looked at
+        path = tmp_path / "log.csv"
+        rows = [b"user,command\n", words, *[b"ann,ls\n"] * 4000]
+        rows.insert(place, "zoë,nc\n".encode("latin-1"))
+        path.write_bytes(b"".join(rows))
+        with pytest.warns(UserWarning, match="the name of a user cannot be read in 1 line, first 'zo\ufffd'"):
+            assert len(list(read_events(path))) == 4002
+
+
+@odd_lines
 def test_nothing_that_steers_a_terminal_gets_through(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"user": "\x1b[2Jeve\ud800", "command": "\x1b]0;x\x07 a"}) + "\n")
@@ -182,6 +228,7 @@ def test_nothing_that_steers_a_terminal_gets_through(tmp_path):
     assert next(read_events(["ls"], user="\x9b31m\udc80")).user == "\ufffd31m\ufffd"
 
 
+@odd_lines
 @pytest.mark.parametrize("name", FORMATS)
 def test_random_bytes_and_damaged_lines_never_stop_the_reading(name, tmp_path):
     rng = random.Random(5)
@@ -210,6 +257,7 @@ HOSTILE = {
 }
 
 
+@odd_lines
 @pytest.mark.parametrize("name", [*FORMATS, "auto"])
 @pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_lines_are_read_in_linear_time(name, line):

@@ -137,6 +137,19 @@ def test_leaving_a_session_out_is_learning_without_it(users):
     assert full.cost(counted[5], own=1.0)[0] == pytest.approx(without.cost(counted[5])[0])
 
 
+def test_a_session_that_is_too_short_changes_nothing(users):
+    scorer = SessionScorer().fit(users[0][0])
+    least = math.ceil(0.1 * scorer.session_length_)
+    strange = [f"new{i}" for i in range(least)]
+    assert scorer.anomaly_score([strange, strange[:-1]])[1] == 0 < scorer.anomaly_score([strange])[0]
+    assert scorer.too_short(strange[:-1]) and not scorer.too_short(strange)
+    before = dict(scorer.profile_.commands), scorer.n_sessions_, scorer.previous_score_, scorer.usual_cost_
+    assert scorer.update(strange[:-1]) == 0
+    assert (dict(scorer.profile_.commands), scorer.n_sessions_, scorer.previous_score_, scorer.usual_cost_) == before
+    scorer.update(strange)
+    assert scorer.previous_score_ > 0 and "new0" not in scorer.usual(10_000)
+
+
 def test_update_learns_a_new_habit_and_not_a_short_masquerade(users):
     training, own, others = users[0]
     scorer = SessionScorer().fit(training)

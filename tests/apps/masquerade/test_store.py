@@ -5,6 +5,7 @@ import pytest
 from model_files import rewrite
 
 from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, load, save, store as _masquerade_store
+from visionnmf.apps.masquerade.store import Learnt
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
 SESSIONS = [["ls", "cd", "make", "vi", "é", ""] * 10, ["cd", "ls", "gcc", "ls"] * 15] * 10
@@ -19,7 +20,8 @@ def path(tmp_path):
 def made(**parameters):
     scorer = SessionScorer(false_alarm_rate=0.05, **parameters).fit(SESSIONS)
     scorer.update(TEST[1])
-    return MasqueradeModel({"alice": scorer, "b\u00f6b": SessionScorer(**parameters).fit(TEST)}, 60, 3.5, True)
+    users = {"alice": scorer, "b\u00f6b": SessionScorer(**parameters).fit(TEST)}
+    return MasqueradeModel(users, 60, 3.5, True, {"alice": Learnt({-(2**63): None, 2**63 - 1: None, 5: None}, 1.7e9)})
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,7 @@ def test_a_loaded_model_goes_on_where_the_saved_one_was(parameters, path):
     save(model, path)
     again = load(path)
     assert (again.size, again.idle, again.whole_lines) == (60, 3.5, True)
+    assert again.learnt == model.learnt | {"böb": Learnt()} and list(again.learnt["alice"].digests)[-1] == 5
     assert list(again.scorers) == ["alice", "böb"]
     for user, scorer in model.scorers.items():
         other = again.scorers[user]
@@ -86,7 +89,18 @@ def test_what_could_not_be_loaded_is_not_saved(path):
     endless.idle = float("inf")
     with pytest.raises(ParameterError, match="idle must be a finite number > 0; got inf"):
         save(endless, path)
+    late = made()
+    late.learnt["alice"].latest = 1e12
+    with pytest.raises(ParameterError, match=r"latest must be a number from 0 to 1e\+?11"):
+        save(late, path)
     assert not path.exists()
+
+
+def test_more_digests_than_are_kept_are_refused(path, monkeypatch):
+    save(made(), path)
+    monkeypatch.setattr(_masquerade_store, "SESSIONS_KEPT", 1)
+    with pytest.raises(UnreadableError, match="users must not have so many counts"):
+        load(path)
 
 
 def test_texts_that_are_no_utf8_are_kept_apart(path):

@@ -73,6 +73,15 @@ def test_players_play_the_same_frame(made_page, browser):
     assert browser.messages == []
 
 
+def test_the_page_of_sessions_fits_a_telephone(made_page, browser):
+    browser.open(made_page("masquerade"), width=390)
+    assert browser.value("[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)")
+    letters = "[...document.querySelectorAll('.timeline text')].map(one => one.getBoundingClientRect().height)"
+    assert min(browser.value(letters)) > 10
+    names = browser.value("[...document.querySelectorAll('.input td')].slice(0, 5).map(one => one.dataset.name)")
+    assert names == ["command", "times", "share, %", "why", "where"]
+
+
 def test_a_heading_sorts_by_its_column(made_page, browser):
     browser.open(made_page("masquerade"))
     table = "document.querySelector('.input table')"

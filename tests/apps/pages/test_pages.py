@@ -167,8 +167,31 @@ def test_sessions_that_are_not_printed_are_on_the_timeline(tmp_path):
     assert text.count("<circle") == 5 and text.count('href="#s1"') == 1 and text.count('class="input"') == 1
     # the threshold is 2 below the top of 3 above it to 6 below it
     heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', text)]
-    (line,) = re.findall(r'y1="([\d.]+)"', text)
+    (line,) = re.findall(r'y1="([\d.]+)" y2="[\d.]+" class="threshold"', text)
     assert min(heights) == heights[3] < float(line) < heights[0] < heights[1]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 1, 7, 4e5])
+def test_the_timeline_has_a_scale_and_a_band_for_each_user(scale, tmp_path):
+    page = open_page(tmp_path / "page.html", ["visionnmf masquerade score"], {}, force=False)
+    session = {"verdict": "own", "start": None, "threshold": 2.0, "severity": None, "source": "log", "usual": []}
+    scores, points = {}, (("ann", -3), ("ben", 4), ("ann", 2.5), ("<b>", -1), ("ben", 0), ("ann", 5))
+    for index, (user, above) in enumerate(points):
+        figures = session | {"user": user, "index": index, "score": 2 + scale * above, "reasons": []}
+        page.add(Report(figures=figures, lines=["ann"], inputs=["log"]))
+        scores.setdefault(user, []).append(scale * above)
+    text = text_of(page)
+    bands = re.findall(r'<svg x="([\d.]+)" width="([\d.]+)"><rect[^>]*/><text [^>]*>([^<]*)</text>', text)
+    assert [name for _, _, name in bands] == ["ann", "ben", "&lt;b&gt;"]
+    points = [(float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', text)]
+    ticks = re.findall(r'y1="([\d.]+)" y2="\1"(?: class="threshold")?/><text [^>]*>([^<]*)</text>', text)
+    heights, values = zip(*((float(y), float(value)) for y, value in ticks), strict=True)
+    assert 2 <= len(ticks) <= 7 and 0 in values
+    slope, start = np.polyfit(heights, values, 1)  # points are where the scale says
+    for (x, wide, _), user in zip(bands, scores, strict=True):
+        inside = [y for place, y in points if float(x) <= place <= float(x) + float(wide)]
+        span = max(1, 5 * scale) - min(-1, -3 * scale)
+        assert slope * np.array(inside) + start == pytest.approx(scores[user], abs=0.005 * span)
 
 
 @pytest.mark.parametrize("name", [*KINDS, "evaluate faces", "doctor"])
