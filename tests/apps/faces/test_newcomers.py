@@ -83,7 +83,7 @@ def test_the_line_of_the_rates_says_for_which_images_they_hold(folder, tmp_path)
         for line in run("faces", "train", folder, "--model", tmp_path / "m.npz").stdout.splitlines()
         if line.startswith("threshold ")
     ]
-    assert "of new images taken like these" in line and "another day, pose or light" in line
+    assert "new pictures like the training pictures" in line and "another day, pose or light" in line
 
 
 def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):
