@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from copy import copy
-from dataclasses import replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -537,10 +536,11 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
                 reason = "unlike"
             calibrated = None if self.noise_ is None else noise[row] is None and threshold is None
             numbers = (float(value) for value in (unlikeness[row], allowed, unexplained[row]))
-            coarse = [value if math.isfinite(value) else None for value in numbers]
+            # the unlikeness, its limit, and the share that is unexplained
+            unlike, most, rest = (value if math.isfinite(value) else None for value in numbers)
             named, share = person if reason is None else None, float(shares[row])
-            judged = Identity(named, person, distance, limit, share, calibrated, ranking, reason, *coarse)
-            found.append(replace(judged, noise=noise[row]))
+            known = named, person, distance, limit, share, calibrated, ranking, reason
+            found.append(Identity(*known, unlike, most, rest, noise[row]))
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:

@@ -40,9 +40,9 @@ def test_the_table_has_a_deviation_where_there_are_several_values():
     report = evaluate(Study(**{**vars(study()), "lines": lambda rows: lines, "heading": "two methods"}))
     assert report.as_lines() == [  # what is not known has no column
         "two methods",
-        "method  rank         error",
-        "raw           0.500 ± 0.12",
-        "pca       10         2.000",
+        "method  rank       error",
+        "raw           0.5 ± 0.12",
+        "pca       10         2.0",
     ]
     document = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert document["table"][1]["never"] is None and document["table"][0]["error_deviation"] == 0.125

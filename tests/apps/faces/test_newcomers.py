@@ -76,7 +76,7 @@ def test_the_folder_for_pictures_is_made_before_training_and_the_rates_say_for_w
         for line in run("faces", "train", folder, "--model", tmp_path / "m.npz").stdout.splitlines()
         if line.startswith("threshold ")
     ]
-    assert "of new images taken like these" in line and "another day, pose or light" in line
+    assert "new pictures like the training pictures" in line and "another day, pose or light" in line
 
 
 def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):
