@@ -45,4 +45,7 @@ esac
 .venv/bin/python -m pip --version >/dev/null 2>&1 || stop ".venv is damaged (no pip in it); remove it and run this again"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
     stop "pip could not install visionnmf into .venv (its message is above)"
+# A folder of the same name beside a script, such as this one seen from above, would hide the package: its finder is asked first.
+echo 'import sys; sys.meta_path.sort(key=lambda finder: "Editable" not in str(finder))' \
+    >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/visionnmf_first.pth"
 echo "setup.sh: visionnmf${extra:+ with '$extra'} is in .venv ($(.venv/bin/python --version))"

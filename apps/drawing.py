@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf._checks import check_matplotlib
 from visionnmf.io import output_file
 
 Array = NDArray[Any]
@@ -17,21 +19,25 @@ LEAST_TILE = 64  # pixels; smaller images are enlarged by a whole number
 ACROSS = 10  # components in a row
 
 
-def tiled(rows: list[list[Array]]) -> NDArray[np.uint8]:
+def tiled(rows: Iterable[Iterable[Array]]) -> NDArray[np.uint8]:
     """Lay colour images (height, width, 3) of one size out in rows on a white sheet, with gaps of 2 pixels.
 
     Where no side of an image has 64 pixels, it is enlarged by a whole number until one has.
     """
-    height, width = rows[0][0].shape[:2]
-    # How often each pixel is repeated along both axes: the quotient, rounded up.
-    times = max(1, -(-LEAST_TILE // max(height, width)))
-    tall, wide = height * times + GAP, width * times + GAP
-    sheet = np.full((len(rows) * tall - GAP, max(map(len, rows)) * wide - GAP, 3), 255, np.uint8)
-    for i, row in enumerate(rows):
+    large = [[enlarged(picture, LEAST_TILE) for picture in row] for row in rows]
+    height, width = large[0][0].shape[:2]
+    tall, wide = height + GAP, width + GAP
+    sheet = np.full((len(large) * tall - GAP, max(map(len, large)) * wide - GAP, 3), 255, np.uint8)
+    for i, row in enumerate(large):
         for j, picture in enumerate(row):
-            large = picture.repeat(times, axis=0).repeat(times, axis=1)
-            sheet[i * tall : i * tall + height * times, j * wide : j * wide + width * times] = large
+            sheet[i * tall : i * tall + height, j * wide : j * wide + width] = picture
     return sheet
+
+
+def enlarged(picture: Array, least: int) -> Array:
+    """Return a picture enlarged by the smallest whole number with which its longer side has `least` pixels."""
+    times = max(1, -(-least // max(picture.shape[:2])))  # the quotient, rounded up
+    return picture.repeat(times, axis=0).repeat(times, axis=1)
 
 
 def grey_pictures(values: Array, image_shape: tuple[int, int]) -> NDArray[np.uint8]:
@@ -75,6 +81,7 @@ def components_picture(
 
 def new_figure(width: float, height: float) -> Any:
     """Return an empty figure of this size in inches; without pyplot, which would keep it in memory."""
+    check_matplotlib()
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

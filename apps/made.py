@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import visionnmf
+from visionnmf._pixel_range import declared_bits
 from visionnmf.exceptions import VisionNMFError
 from visionnmf.io.inputs import pictures_of, stem_of
 from visionnmf.io.outputs import recording
@@ -49,6 +50,8 @@ def made_of(source: Any, arguments: dict[str, Any]) -> dict[str, Any]:
             found[name] = value
     kept = {name: value for name, value in found.items() if name not in NOT_SETTINGS}
     settings = {name: _described(value) if isinstance(value, Path) else value for name, value in kept.items()}
+    if (bits := declared_bits()) is not None:
+        settings["bits"] = bits
     return {"version": visionnmf.__version__, "input": _described(source), "settings": settings}
 
 

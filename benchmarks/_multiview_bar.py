@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
 from visionnmf.apps.evaluate.multiview import study_of
 
-__all__ = ["print_bar"]
+__all__ = ["print_bar", "signed"]
 
 Array = NDArray[Any]
 
@@ -41,14 +41,14 @@ def print_bar(names: Sequence[str], rank: int, splits: int, out: str | None, job
         best = max(alone, key=lambda found: found.mean())  # by its mean, which favours it
         peers = [scores("joint", "clean", views)[""], scores("concatenation", "clean", views)[""], best]
         kept = [100 * found.mean() / own[""].mean() for missing, found in own.items() if missing]
-        figures = " | ".join(_signed(own[""] - peer) for peer in peers)
+        figures = " | ".join(signed(own[""] - peer) for peer in peers)
         print(
             f"| {name} | {own[''].mean():.1f} | {figures} | {np.mean(kept):.1f} | {min(kept):.1f} | {splits} |",
             flush=True,
         )
 
 
-def _signed(differences: Array) -> str:
+def signed(differences: Array) -> str:
     """Return the mean of paired differences with its standard error."""
     n = len(differences)
     error = differences.std(ddof=1) / np.sqrt(n) if n > 1 else float("nan")

@@ -2,9 +2,9 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-bar (paired differences from peers, on more sets), words (Corel5k), planted (shared and private parts) or speed. ``sets
-msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number of processes.
-Results of sets, robust, missing and bar are kept in OUT and an interrupted run goes on.
+bar (paired differences from peers, on more sets), codes (alone), words (Corel5k), planted (shared and private parts) or
+speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number
+of processes. Results of sets, robust, missing and bar are kept in OUT and an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from pathlib import Path
 
 import numpy as np
 from _main import data_file, main
-from _multiview_bar import print_bar
-from _view_sets import MADE, PUBLISHED
+from _multiview_bar import print_bar, signed
+from _view_sets import MADE, PUBLISHED, view_set
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.decomposition import NMF as PlainNMF
 from sklearn.metrics import normalized_mutual_info_score
-from sklearn.preprocessing import normalize
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.svm import LinearSVC
 
 from visionnmf import NMF, MultiviewNMF
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate
@@ -45,6 +49,7 @@ SPLITS = 10
 FITS_A_RANK = 8  # of `clusters`
 MOST = 10**9  # images
 SEEDS = 20
+CODED, CODE_RANK = 900, 40  # samples at most, and components, of `codes`
 WORD_METHODS = (
     "multiview-constraint",
     "multiview",
@@ -64,6 +69,8 @@ QUICK = {
     "FITS_A_RANK": 1,
     "MOST": 60,
     "SEEDS": 1,
+    "CODED": 60,
+    "CODE_RANK": 4,
     "WORD_METHODS": ("multiview", "concatenation"),
     "WORD_RANKS": (4,),
     "SIZES": ((200, 10),),
@@ -173,6 +180,42 @@ def bar(names: str | None = None, *, splits: int | None = None, method: str = "m
     print_bar(chosen, BAR_RANK, int(splits or SPLITS), os.environ.get("OUT"), jobs, method)
 
 
+def codes(names: str | None = None) -> None:
+    """Accuracy of a linear machine of the codes alone, beside scikit-learn's NMF of the views side by side."""
+    forms = {"default": {}, "least squares": {"loss": "frobenius"}}
+    print(f"| set | joint NMF | {' | '.join(f'{name} | -' for name in forms)} | splits |")
+    print("| --- |" + " --- |" * (2 * len(forms) + 2))
+    for name in SETS if names is None else names.split(","):
+        views, y = view_set(name)
+        labels = np.asarray(y)
+        if len(labels) > CODED:
+            some, _ = train_test_split(np.arange(len(labels)), train_size=CODED, stratify=labels, random_state=0)
+            views, labels = {view: np.asarray(X)[some] for view, X in views.items()}, labels[some]
+        found: dict[str, list[float]] = {form: [] for form in ("joint", *forms)}
+        for seed in range(SPLITS):
+            train, test = train_test_split(np.arange(len(labels)), train_size=0.5, stratify=labels, random_state=seed)
+            parts = [{view: np.asarray(X, np.float32)[rows] for view, X in views.items()} for rows in (train, test)]
+            preparation = Preparation().fit(parts[0])
+            before, after = map(preparation.transform, parts)
+            scales = {view: np.sqrt((X**2).sum(axis=1).mean()) for view, X in before.items()}
+            sides = [np.hstack([part[view] / scale for view, scale in scales.items()]) for part in (before, after)]
+            joint = PlainNMF(CODE_RANK, init="nndsvda", max_iter=500, random_state=seed)
+            pairs = {"joint": (joint.fit_transform(sides[0]), joint.transform(sides[1]))}
+            for form, options in forms.items():
+                options = {"loss": default_loss(before), **options}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = MultiviewNMF(CODE_RANK, random_state=seed, missing_values=np.nan, **options).fit(before)
+                    pairs[form] = (model.transform(before), model.transform(after))
+            for form, (learnt, new) in pairs.items():
+                machine = make_pipeline(StandardScaler(), LinearSVC(max_iter=3000))
+                search = GridSearchCV(machine, {"linearsvc__C": [0.001, 0.01, 0.1, 1]}, cv=3)
+                found[form].append(100 * search.fit(learnt, labels[train]).score(new, labels[test]))
+        peer = np.array(found.pop("joint"))
+        row = " | ".join(f"{np.mean(own):.1f} | {signed(np.array(own) - peer)}" for own in found.values())
+        print(f"| {name} | {peer.mean():.1f} | {row} | {SPLITS} |", flush=True)
+
+
 def words() -> None:
     """Mean average precision of the words of Corel5k, and the sparseness of the components in each view."""
     task = load_words(MOST)
@@ -233,6 +276,7 @@ if __name__ == "__main__":
             "robust": robust,
             "missing": missing,
             "bar": bar,
+            "codes": codes,
             "words": words,
             "planted": planted,
             "speed": speed,

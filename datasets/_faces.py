@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import brief, check_image_shape
-from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on
+from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on, of_camera
 from visionnmf._text import counted
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 from visionnmf.io import read_arrays, read_image, read_mat, resize_grey, to_grey8
@@ -169,7 +169,7 @@ def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Pat
         """Read a picture, or the face on it, without warnings: only images that are left out are reported."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            return read(picture) if read else read_image(picture, max_pixels=_MAX_PIXELS)
+            return read(picture) if read else of_camera(read_image(picture, max_pixels=_MAX_PIXELS), picture)
 
     left_out: list[tuple[Path, str]] = []
     for name, picture in pictures:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import av
@@ -186,6 +188,9 @@ def view() -> None:
             for column in range(left, right):
                 panel.markers.value.paint((row, column), label)
     while panel.busy:
+        QApplication.processEvents()
+    with TemporaryDirectory() as folder, chdir(folder):
+        panel.save.native.click()
         QApplication.processEvents()
     shot = viewer.screenshot(canvas_only=False, flash=False)[..., :3]
     Image.fromarray(shot).save(IMAGES / "view.webp", quality=75, method=6)

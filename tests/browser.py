@@ -110,7 +110,7 @@ class Browser:
 
     def press(self, key):
         """Press a key."""
-        numbers = {"Enter": 13, "ArrowRight": 39, "Space": 32}
+        numbers = {"Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "Space": 32}
         named = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": numbers[key]}
         text = {"Enter": {"text": "\r"}, "Space": {"text": " "}}.get(key, {})
         self.call("Input.dispatchKeyEvent", type="keyDown", **named, **text)

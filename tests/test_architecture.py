@@ -20,17 +20,11 @@ MODULES = ("_checks", "_jit", "_version")
 COMPILERS = ("visionnmf/_jit.py", "visionnmf/engine/arrays/namespace.py")
 
 # What is still to be mended; nothing may be added.
-STILL_WIDE: set[str] = {
-    "visionnmf/engine/kernels/hals.py",
-}
+STILL_WIDE: set[str] = {"visionnmf/engine/kernels/hals.py"}
 STILL_ACROSS: set[tuple[str, str]] = set()  # applications that import another
 STILL_PRIVATE: set[str] = set()
 
-SOURCES = {
-    "visionnmf": ROOT / "visionnmf",
-    "visionnmf.apps": ROOT / "apps",
-    "visionnmf.datasets": ROOT / "datasets",
-}
+SOURCES = {"visionnmf": ROOT / "visionnmf", "visionnmf.apps": ROOT / "apps", "visionnmf.datasets": ROOT / "datasets"}
 
 
 APPLICATIONS = {f"visionnmf.apps.{path.name}" for path in (ROOT / "apps").iterdir() if path.is_dir()}

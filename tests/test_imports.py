@@ -23,8 +23,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["visionnmf", *(f"visionnmf.{name}" for name in ("apps", "datasets", "io", "apps.cli", "apps.viewer"))],
+    "module", ["visionnmf", *(f"visionnmf.{name}" for name in ("apps", "datasets", "io", "apps.cli", "apps.viewer"))]
 )
 def test_importing_loads_no_heavy_library(module):
     assert loaded_by(f"import {module}") == set()
@@ -59,7 +58,14 @@ def test_background_walks_through_at_most_sixty_files(tmp_path):
     assert len(executed) <= 60, executed
 
 
-WALK = """
+WALKS = {  # fits, and in how many files functions of ours may run
+    "NMF(4, random_state=0, max_iter=20).fit(X)": 20,
+    "MultiviewNMF(4, random_state=0, max_iter=20).fit([X[:, :20], X[:, 20:]])": 25,
+    "segment(image)": 25,
+    "BackgroundModel().fit(frames)": 25,
+    "FaceRecognizer(random_state=0).fit(X, np.arange(60) % 6)": 22,
+}
+WALK = f"""
 import os, sys, warnings
 import numpy as np
 import visionnmf, visionnmf.apps
@@ -74,39 +80,29 @@ X = rng.random((60, 40))
 image = rng.integers(0, 256, (120, 160, 3), np.uint8)
 frames = rng.integers(100, 120, (60, 48, 64, 3), np.uint8)
 ours = tuple(os.path.dirname(os.path.realpath(package.__file__)) + os.sep for package in (visionnmf, visionnmf.apps))
-files = set()
 
 def note(frame, event, argument):
-    name = os.path.realpath(frame.f_code.co_filename)
-    if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(ours):
-        files.add(name)
+    if event == "call" and frame.f_code.co_name != "<module>":
+        files.add(frame.f_code.co_filename)
 
-def fit():
-    {fit}
-
-fit()  # loads and compiles
-sys.setprofile(note)
-fit()
-sys.setprofile(None)
-print(*sorted(files), sep="\\t")
+walks = []
+for fit in {[*WALKS]!r}:
+    files = set()
+    exec(fit)  # loads and compiles
+    sys.setprofile(note)
+    exec(fit)
+    sys.setprofile(None)
+    walks.append("\\t".join(sorted(file for file in map(os.path.realpath, files) if file.startswith(ours))))
+print(*walks, sep="|")
 """
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="kernels would be walked through as well")
-@pytest.mark.parametrize(
-    ("fit", "most"),
-    [
-        ("NMF(4, random_state=0, max_iter=20).fit(X)", 20),
-        ("MultiviewNMF(4, random_state=0, max_iter=20).fit([X[:, :20], X[:, 20:]])", 25),
-        ("segment(image)", 25),
-        ("BackgroundModel().fit(frames)", 25),
-        ("FaceRecognizer(random_state=0).fit(X, np.arange(60) % 6)", 22),
-    ],
-)
-def test_a_fit_walks_through_few_files(fit, most):
+def test_a_fit_walks_through_few_files():
     """Whoever follows a plain fit of dense data needs to open no more than the files in which functions run."""
-    files = run(WALK.format(fit=fit)).split("\t")
-    assert 10 <= len(files) <= most, files
+    for (fit, most), walk in zip(WALKS.items(), run(WALK).split("|"), strict=True):
+        files = walk.split("\t")
+        assert 10 <= len(files) <= most, (fit, files)
 
 
 def test_names_and_files_load_what_they_need():

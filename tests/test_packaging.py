@@ -91,6 +91,12 @@ def test_no_message_installs_a_release_before_there_is_one():
     assert [str(file) for file in sources if "pip install" in file.read_text("utf-8")] == []
 
 
+def test_a_folder_of_the_same_name_beside_a_script_does_not_hide_the_package(tmp_path):
+    (tmp_path / "visionnmf").mkdir()
+    (first,) = re.findall("^echo '(import sys; .*)'", (ROOT / "setup.sh").read_text(), re.MULTILINE)
+    subprocess.run([sys.executable, "-c", f"{first}\nfrom visionnmf import NMF"], cwd=tmp_path, check=True)
+
+
 def test_setup_refuses_other_extras_in_one_line():
     done = subprocess.run(["sh", str(ROOT / "setup.sh"), "colours"], capture_output=True, text=True)
     assert done.returncode == 1

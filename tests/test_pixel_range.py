@@ -5,16 +5,23 @@ import warnings
 import av
 import numpy as np
 import pytest
+import tifffile
 from av import VideoFrame
+from typer.testing import CliRunner
 
 from visionnmf._pixel_range import BITS, PixelRangeWarning, bits_of, in_eight_bits
 from visionnmf.apps.background import BackgroundModel
+from visionnmf.apps.cli import app
+from visionnmf.apps.faces.reading import read_probe
 from visionnmf.apps.segmentation import segment
+from visionnmf.apps.segmentation.process import process_image
+from visionnmf.apps.segmentation.settings import WantedSegments
 from visionnmf.datasets import load_faces, make_mosaic, make_surveillance
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.features import FeatureExtraction, make_extractor
 from visionnmf.features.extractor import differing
-from visionnmf.io import PictureSequence, VideoReader, write_image
+from visionnmf.io import PictureSequence, VideoReader, open_video, read_image, record_of, write_image
+from visionnmf.io.images import read_reduced
 from visionnmf.io.video.pixels import FrameConverter
 
 PICTURE = make_mosaic(60, 80, random_state=3).image
@@ -71,6 +78,112 @@ def test_files_say_what_was_taken(tmp_path):
         *differing({"1", "2"}),
     ]
     assert np.allclose(found.X, found.X[0])
+
+
+@pytest.mark.parametrize("bits", [*BITS, "float"])
+def test_known_bits_hold_for_dark_pictures_too(tmp_path, monkeypatch, bits):
+    """A bright and a dark picture of one camera: all that reads photographs takes the white that it is told."""
+    pictures = {"bright": PICTURE, "dark": (PICTURE // 5).astype(np.uint8)}
+    for name, picture in pictures.items():
+        write_image(tmp_path / f"{name}_8.png", picture)
+        if bits == "float":
+            tifffile.imwrite(tmp_path / f"{name}.tif", np.float32(picture / 255), photometric="rgb")
+        else:
+            write_image(tmp_path / f"{name}.png", np.rint(picture / 255 * (2**bits - 1)).astype(np.uint16))
+    eight, deep = ([next(tmp_path.glob(f"{name}{end}")) for name in pictures] for end in ("_8.*", ".*"))
+    extraction = FeatureExtraction(["rgb", "lab", "gist"]).fit(eight)
+    expected = extraction.transform(eight)
+    labels = [segment(picture, n_segments=6).labels for picture in pictures.values()]
+    seen = [read_probe((12, 10), False, 1, 255.0, path).rows for path in eight]
+    monkeypatch.setenv("VISIONNMF_BITS", "12" if bits == "float" else str(bits))
+    assert np.array_equal(extraction.transform(deep), expected)
+    for path, own, rows in zip(deep, labels, seen, strict=True):
+        process_image(path, wanted=WantedSegments(n_segments=6), out=tmp_path / "out")
+        assert np.array_equal(read_image(tmp_path / f"out/{path.stem}_labels.png")[..., 0], own)
+        assert np.array_equal(read_probe((12, 10), False, 1, 255.0, path).rows, rows)
+
+
+@pytest.mark.parametrize("part", [1, 8], ids=["bright", "dark"])
+@pytest.mark.parametrize("white", [255, 1023, 4095, 16383])
+def test_pnm_files_declare_their_white(tmp_path, part, white):
+    eight = PICTURE // part
+    stored = np.rint(eight / 255 * white).astype(">u2" if white > 255 else np.uint8)
+    (tmp_path / "a.ppm").write_bytes(b"P6\n80 60\n%d\n" % white + stored.tobytes())
+    found = in_eight_bits(read_image(tmp_path / "a.ppm"))
+    assert np.abs(found.astype(int) - eight).max() <= 1
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("bits", BITS[1:])
+@pytest.mark.parametrize("form", ["whole", "own", "part", "inverted"])
+def test_transparent_and_inverted_pictures_have_the_white_of_their_values(tmp_path, monkeypatch, bits, form, known):
+    white = 2**bits - 1
+    stored, expected = np.rint(PICTURE / 255 * white).astype(np.uint16), PICTURE.copy()
+    alpha = np.full((60, 80, 1), white if form == "own" else 65535, np.uint16)
+    if form == "part":
+        alpha[:20], expected[:20] = 0, 255
+    if known:
+        monkeypatch.setenv("VISIONNMF_BITS", str(bits))
+    if form == "inverted":
+        expected = np.repeat(PICTURE[..., :1], 3, axis=2)
+        tifffile.imwrite(tmp_path / "a.tif", white - stored[..., 0], photometric="miniswhite")
+    else:
+        write_image(tmp_path / "a.png", np.concatenate([stored, alpha], axis=2))
+        tifffile.imwrite(
+            tmp_path / "a.tif", np.concatenate([stored, alpha], axis=2), photometric="rgb", extrasamples=[2]
+        )
+    for path in tmp_path.iterdir():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = in_eight_bits(read_reduced(path)[0])
+        assert np.abs(found.astype(int) - expected).max() <= 1, path.name
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+def test_known_bits_hold_for_dark_films(tmp_path, monkeypatch, bits):
+    dark = np.ascontiguousarray(PICTURE[..., 0] // 9)
+    stored = np.rint(dark / 255 * (2**bits - 1)).astype(np.uint16)
+    monkeypatch.setenv("VISIONNMF_BITS", str(bits))
+    write_video(tmp_path / "a.mkv", "ffv1", "gray16le", stored, "gray16le")
+    tifffile.imwrite(tmp_path / "a.tif", np.stack([stored] * 3), photometric="minisblack")
+    (tmp_path / "a").mkdir()
+    for number in range(2):
+        write_image(tmp_path / f"a/{number}.png", stored)
+    for source in ("a.mkv", "a.tif", "a"):
+        with open_video(tmp_path / source) as reader:
+            (first, *_) = list(reader)
+        assert np.abs(first[..., 0].astype(int) - dark).max() <= 1, source
+
+
+def test_bits_that_are_too_few_are_refused(tmp_path, monkeypatch):
+    write_image(tmp_path / "a.png", np.rint(PICTURE / 255 * 4095).astype(np.uint16))
+    monkeypatch.setenv("VISIONNMF_BITS", "10")
+    with pytest.raises(UnsupportedError, match=r"a\.png: has values above 1023, the white of 10 bits; take more bits"):
+        read_reduced(tmp_path / "a.png")
+    monkeypatch.setenv("VISIONNMF_BITS", "7.5")
+    with pytest.raises(ParameterError, match="VISIONNMF_BITS must be a whole number from 8 to 16"):
+        read_reduced(tmp_path / "a.png")
+
+
+def test_the_command_line_takes_bits(tmp_path, monkeypatch):
+    monkeypatch.setenv("VISIONNMF_BITS", "")  # so that it is as before afterwards
+    monkeypatch.chdir(tmp_path)
+    write_image("dark.png", np.rint(PICTURE / 255 * 800).astype(np.uint16))
+    write_image("dark_8.png", np.rint(PICTURE / 255 * 800 / 4095 * 255).astype(np.uint8))
+    write_image("bright.png", np.rint(PICTURE / 255 * 4095).astype(np.uint16))
+    words = ["features", "bright.png", "dark.png", "--kind", "rgb", "--jobs", "1", "--out", "both.npz"]
+    said = " ".join(CliRunner().invoke(app, words).output.split())
+    assert "white differs between the 16-bit images; if one camera took them, give its --bits, such as 12" in said
+    for name in ("dark", "dark_8"):
+        words = ["features", f"{name}.png", "--kind", "rgb", "--jobs", "1", "--out", f"{name}.npz", "--bits", "12"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+    found, expected = (np.load(f"{name}.npz")["X"] for name in ("dark", "dark_8"))
+    assert np.array_equal(found, expected)
+    assert CliRunner().invoke(app, ["segment", "dark.png", "--segments", "5", "--bits", "12"]).exit_code == 0
+    assert record_of("dark_labels.png")["settings"] == {"n_segments": 5, "bits": 12}
+    again = CliRunner().invoke(app, ["segment", "dark.png", "--segments", "5", "--bits", "10"])
+    assert again.exit_code == 2 and "bits" in again.stderr
 
 
 @pytest.mark.parametrize("bits", BITS[1:-1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
@@ -22,6 +22,7 @@ RandomState = int | np.random.RandomState | np.random.Generator | None
 
 LARGEST_SEED = 2**32 - 1
 MOST_ITEMS = 4  # of a list that is shown in full
+MOST_SHOWN = 80  # characters of a value in a message
 
 
 def check_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
@@ -278,7 +279,8 @@ def check_sparse(matrix: Any, name: str) -> None:
 def shown(value: Any) -> str:
     """Return a value as it is quoted in a message: on one line and shortened."""
     # splitting all of a large text takes ten times its memory
-    return f"{' '.join(repr(value)[:1000].split()):.80}"
+    text = " ".join(repr(value)[:1000].split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
 def _is_whole(value: Any) -> bool:
@@ -327,4 +329,4 @@ def _brief_value(value: Any) -> str:
         return f"<{' x '.join(str(size) for size in value.shape)} {value.dtype}>"
     if isinstance(value, list | tuple | dict | set | frozenset) and len(value) > MOST_ITEMS:
         return f"<{len(value)} items>"
-    return shown(value)
+    return f"{type(value).__name__}(...)" if is_dataclass(value) else shown(value)

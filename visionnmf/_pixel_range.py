@@ -5,14 +5,18 @@ Cameras and microscopes put 10, 12 or 14 bits into 16 without saying so. Then th
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.exceptions import ParameterError, UnsupportedError
+
 BITS = (8, 10, 12, 14, 16)
 # Values that may be larger than white, such as hot pixels: this share of all, and an RGB pixel of a tiny picture.
 HOT_SHARE, HOT_VALUES = 1e-4, 3
+KNOWN = "VISIONNMF_BITS"  # in the environment, which processes inherit: how many bits pictures of 16 bits use
 
 
 def bits_of(values: NDArray[Any]) -> int:
@@ -32,6 +36,24 @@ def check_bits(bits: Any) -> None:
     """Raise ValueError unless a value, which a file can give, is a number of bits, or 0 for none."""
     if type(bits) is not int or bits not in (0, *BITS):
         raise ValueError(f"bits_ must be 0 or one of {BITS}; got {bits!r:.40}")
+
+
+def declared_bits() -> int | None:
+    """Return how many bits the environment says that pictures of 16 bits use, if it does."""
+    said = os.environ.get(KNOWN, "")
+    if said and said not in map(str, range(8, 17)):
+        raise ParameterError(f"{KNOWN} must be a whole number from 8 to 16; got {said!r:.40}")
+    return int(said) if said else None
+
+
+def of_camera(pixels: NDArray[Any], name: object) -> NDArray[Any]:
+    """Return the pixels of a photograph, those of 16 bits in 8 if :func:`declared_bits` says which value is white."""
+    bits = declared_bits()
+    if bits is None or pixels.dtype != np.uint16:
+        return pixels
+    if bits_of(pixels) > bits:
+        raise UnsupportedError(f"{name}: has values above {2**bits - 1}, the white of {bits} bits; take more bits")
+    return in_eight_bits(pixels, bits)
 
 
 class PixelRangeWarning(UserWarning):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections.abc import Sequence
 
 LONGEST_ERROR = 10_000  # characters of an error that are looked at: it may quote a whole file
 # Control characters, invisible formatting (which can reverse what follows), halves of surrogate pairs (how Python
@@ -56,6 +58,33 @@ def counted(number: int, word: str, several: str = "") -> str:
     ('1 image', '0 images', '2 people')
     """
     return f"{number} {word if number == 1 else several or word + 's'}"
+
+
+def as_column(values: Sequence[object], deviations: Sequence[float | None]) -> list[str]:
+    """Return the values of a column as text: floats with as many decimals, and their standard deviations if known.
+
+    They show four digits of the largest float and one of the smallest, with at most six decimals, and no zeros that
+    all would end with. What is not known is empty.
+
+    >>> as_column([46.67, 5.5, None], [None, 0.125, None]), as_column([120.5, 0.003], [None, None])
+    (['46.67', '5.50 ± 0.12', ''], ['120.500', '0.003'])
+    """
+    found = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value) and value]
+    digits = 0
+    if not all(value.is_integer() for value in found):
+        first, last = (-math.floor(math.log10(some)) for some in (max(found), min(found)))
+        digits = max(0, first + 3, min(last, 6))
+        while digits and all(
+            round(value, digits - 1) == round(value, digits) for value in found
+        ):  # zeros in the whole column
+            digits -= 1
+    texts = []
+    for value, deviation in zip(values, deviations, strict=True):
+        text = "" if value is None or value != value else printable(value)
+        if text and isinstance(value, float):
+            text = f"{value:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.2g}")
+        texts.append(text)
+    return texts
 
 
 def one_line(error: BaseException) -> str:

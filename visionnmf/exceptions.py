@@ -14,6 +14,7 @@
 
 __all__ = [
     "PASS_FORCE",
+    "SET_BITS",
     "MediaError",
     "OutdatedError",
     "OutputExistsError",
@@ -27,6 +28,7 @@ __all__ = [
 
 
 PASS_FORCE = "pass force=True to replace it"  # how messages of OutputExistsError end where that helps
+SET_BITS = "set VISIONNMF_BITS, such as 12, in the environment"  # likewise for --bits
 
 
 def installed_by(extra: str) -> str:

@@ -44,6 +44,8 @@ WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotatio
 # What follows the first cell of a row, which is in quotes or has none of these characters.
 _SEPARATOR = re.compile(r"(?:\"[^\"]*\"|[^,;\t\"]+)([,;\t])")
 _BETWEEN_WORDS = re.compile(r"[,;|]")
+_BETWEEN_PARTS = re.compile(r"[\s/#&+'\"]+")  # of what may be several words without commas
+_NUMBER = re.compile(r"[+-]?\d+\.?\d*(e[+-]?\d+)?")
 _LIST = re.compile(r"\s*[\[{](.*)[\]}]\s*")  # a cell that Python wrote: ['city', 'sky']
 
 # A table of so many images, in which such a share of all words occurs once, probably has another form than was read.
@@ -206,11 +208,11 @@ def _find_words(
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
         raise ParameterError(
-            f"labels must be a CSV or JSON Lines file of words; got none, and none of the {len(images)} images has "
-            "keywords (IPTC, XMP or a sidecar)"
+            "labels must be a CSV or JSON Lines file of words; got none, and there are no keywords (IPTC, XMP or a "
+            f"sidecar) in {counted(len(images), 'image')}"
         )
     if not found:
-        raise UnreadableError(f"{labels}: none of the {len(images)} images has words there")
+        raise UnreadableError(f"{labels}: has no words for {counted(len(images), 'image')}")
     without = sum(not words for words in of_images)
     if without:
         notes.append(f"without words, and left out: {without} of {counted(len(images), 'image')}")
@@ -266,13 +268,26 @@ def _csv_lines(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _check_words(labels: str | Path, of_images: list[list[str]]) -> None:
-    """Raise UnreadableError if nearly all words of a table occur once, or they are 0 and 1, with a column for each."""
+    """Raise UnreadableError if what was read as words is hardly that: numbers, lists, or texts that occur once."""
     counts = Counter(word for words in of_images for word in words)
     flags = {word.casefold() for word in counts} <= {"0", "1", "0.0", "1.0", "true", "false"}
     if flags and any(len(words) > 1 for words in of_images):
         raise UnreadableError(f"{labels}: holds {', '.join(sorted(counts))} in columns; write the words of each image")
+    some = [words for words in of_images if words]
+    if len(some) < FEW_IMAGES:
+        return
+    numbers = [word for words in some if len(words) > 1 for word in words if _NUMBER.fullmatch(word)]
+    if 2 * len(numbers) >= len(some):
+        raise UnreadableError(f"{labels}: holds numbers beside words, such as {numbers[0]}; leave out their column")
+    lists = [words[0] for words in some if len(words) == 1 and _BETWEEN_PARTS.search(words[0])]
+    parts = Counter(part for word in counts for part in {*_BETWEEN_PARTS.split(word)} - {""})
+    if 2 * len(lists) >= len(some) == sum(map(len, some)) and 2 * sum(n > 1 for n in parts.values()) >= len(parts):
+        raise UnreadableError(
+            f"{labels}: holds one text for each image, such as {lists[0]!r}, whose parts occur in others; put commas "
+            "or semicolons between words"
+        )
     once = sum(count == 1 for count in counts.values())
-    if sum(map(bool, of_images)) >= FEW_IMAGES and once >= ONCE * len(counts):
+    if once >= ONCE * len(counts):
         example = next(word for word, count in counts.items() if count == 1)
         raise UnreadableError(
             f"{labels}: {once} of {len(counts)} words occur only once, such as {example!r}; put each word into a cell "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import os
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
-from visionnmf.io.inputs import names_of
+from visionnmf.io.inputs import names_of, table_names
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
@@ -93,7 +93,7 @@ def annotate(
         check_outputs([outputs.table], force, inputs=[*files, *model.source])
         check_parents([outputs.table])
     if outputs.sidecars and model.extraction is None:
-        raise ParameterError("sidecars must be False for a table of features; got True")
+        raise ParameterError("sidecars must be left out for a table of features, whose images are not read")
     notes: list[str] = []
     if outputs.sidecars:
         # Sidecars of other programs do not stop the run here: `_write_sidecars` leaves them out, each with a sentence.
@@ -109,19 +109,23 @@ def annotate(
     near = model.annotator.annotate(found.X)
     given = [AnnotatedImage(file, _words(model, near, i, outputs)) for i, file in enumerate(found.files)]
     written, skipped = [], list(found.skipped)
+    names = table_names(found.files, names_of(images))
+    shared = _common_folder(model.files)
+    rows = [["file", "word", "score", "because"]]
+    lines = []
+    for name, (_, words) in zip(names, given, strict=True):
+        lines.append(f"{name}: {', '.join(word.word for word in words) or 'no word'}")
+        for word in words:
+            because = [PurePath(file).relative_to(shared).as_posix() for file in word.because]
+            rows.append([name, word.word, f"{word.score:.4f}", ";".join(because)])
+            lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {', '.join(because)}" if because else ""))
     if outputs.table is not None:
-        write_csv(outputs.table, _rows(given), force=force, verbatim=outputs.verbatim)
+        write_csv(outputs.table, rows, force=force, verbatim=outputs.verbatim)
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)
     if given and not any(words for _, words in given):
         notes.append(f"no image has a word that reaches least={outputs.least:g}")
-    lines = []
-    for image, words in given:
-        lines.append(f"{image}: {', '.join(word.word for word in words) or 'no word'}")
-        for word in words:
-            because = ", ".join(Path(file).name for file in word.because)
-            lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {because}" if because else ""))
     return Report(
         figures={"images": given},
         lines=lines,
@@ -156,12 +160,12 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
     return words
 
 
-def _rows(given: list[AnnotatedImage]) -> Iterator[list[str]]:
-    """Yield the header of the table of words, then a row for each word of each image."""
-    yield ["file", "word", "score", "because"]
-    for image, words in given:
-        for word in words:
-            yield [image, word.word, f"{word.score:.4f}", ";".join(word.because)]
+def _common_folder(files: list[str]) -> str:
+    """Return the innermost folder that holds all files; an empty text if there is none."""
+    try:
+        return os.path.commonpath(map(os.path.dirname, files)) if files else ""
+    except ValueError:  # absolute and relative names
+        return ""
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:

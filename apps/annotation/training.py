@@ -18,7 +18,7 @@ from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction
 from visionnmf.io import check_outputs, check_parents
-from visionnmf.io.inputs import names_of
+from visionnmf.io.inputs import names_of, table_names
 
 from .annotator import ImageAnnotator
 from .images import ImagesWithWords, Sources, files_of, images_with_words, usual_extractors
@@ -105,20 +105,37 @@ def train(
         outputs=[str(model)],
         skipped=found.skipped,
         notes=[*found.notes, *no_better(annotator)],
+        shown=_shown(found, table_names(found.files, names_of(source))),
     )
+
+
+def _shown(found: ImagesWithWords, names: list[str]) -> dict[str, Any]:
+    """Return how many images have each word, and images with their words; those of a table may be elsewhere."""
+    counts, known = np.asarray(found.Y.sum(axis=0), int).ravel(), np.array(found.words)
+    rows = [[found.words[j], int(counts[j])] for j in np.argsort(-counts, kind="stable")]
+    words = (", ".join(known[found.Y[[i]].indices]) for i in range(len(names)))
+    tiles = [
+        (file, f"{name}: {own}")
+        for file, name, own in zip(found.files, names, words, strict=True)
+        if Path(file).is_file()
+    ]
+    return {
+        "tables": {"How many images have each word": (("word", "images"), rows)},
+        "sheets": {"Training images with their words": tiles},
+    }
 
 
 def no_better(known: ImageAnnotator) -> list[str]:
     """Return a sentence unless words of left-out images are better than the most frequent, by a one-sided t test."""
     ours, often = known.left_out_recall_.T
     gain, n = ours - often, len(ours)
-    error = gain.std(ddof=1) / np.sqrt(n) if n > 1 else np.inf
-    if gain.mean() > stdtrit(max(n - 1, 1), 1 - RISK) * error:
+    if n < 2:
+        return ["only one image has words, so nothing shows whether words are right; train on more images"]
+    if gain.mean() > stdtrit(n - 1, 1 - RISK) * gain.std(ddof=1) / np.sqrt(n):
         return []
     return [
-        f"these images do not show that the words are better than the most frequent ones: {counted(n, 'image')} that "
-        f"were left out get {ours.mean():.0%} of their own words, and {often.mean():.0%} by frequency alone; train on "
-        "more images"
+        f"these images do not show that the words are better than the most frequent ones: {n} images that were left "
+        f"out get {ours.mean():.0%} of their own words, and {often.mean():.0%} by frequency alone; train on more images"
     ]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import cv2
 import numpy as np
@@ -35,9 +36,14 @@ LEAST_PART = 0.25  # of a thumbnail's pixels along a side, because more enlarged
 
 FRAME_COLUMNS = ("frame", "time", "foreground_share", "boxes")
 EVENT_COLUMNS = (
-    *("event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "thumbnail"),
+    *("event", "start", "end", "peak_time", "peak_area", "x", "y", "width", "height", "frames", "note", "thumbnail"),
     *("clip", "clip_start"),
 )
+NOTES = {  # by whether the first and the last frame have foreground of an event, which is not seen to come, or to go
+    (True, False): "since the first frame: perhaps part of the scene",
+    (True, True): "from the first frame to the last: perhaps part of the scene",
+    (False, True): "still there in the last frame",
+}
 MATROSKA = ".mkv"
 SHEET_COLUMNS = 5
 SHEET_EVENTS = 100  # on the sheet, at most
@@ -130,6 +136,7 @@ class MotionEvent:
     peak_time: float = 0.0  # of the frame with the most foreground
     peak_area: float = 0.0  # the share of the picture that is foreground there
     frames: int = 0  # with foreground
+    note: str = ""  # of NOTES
 
 
 class EventBuilder:
@@ -169,6 +176,7 @@ class EventBuilder:
         if event.until - event.first < self.settings.min_length - ROUNDING:
             return []
         event.end = min(event.until + self.settings.padding, self.timeline.end)
+        event.note = NOTES.get((event.first == self.timeline.first, event.last == self.timeline.time), "")
         return [event]
 
 
@@ -240,8 +248,11 @@ def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:
 class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
-    def __init__(self, stem: Path, force: bool) -> None:
-        self._stem, self._force = stem, force
+    def __init__(self, stem: Path, force: bool, held: IO[bytes] | None) -> None:
+        # Events are numbered by their end, as they come, or by their start if there is a file that holds the
+        # thumbnails, all of one size, of those that wait for :meth:`number`.
+        self._stem, self._force, self._held = stem, force, held
+        self._waiting: list[MotionEvent] = []
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
         # thumbnails of the first events, with captions, for the picture of all events
         self._thumbnails: list[FrameArray] = []
@@ -252,14 +263,33 @@ class EventTable:
         before = sorted(stem.parent.glob(f"{glob.escape(stem.name)}_event_[0-9]*.png"))
         return [stem.with_name(f"{stem.name}_events{suffix}") for suffix in (".csv", ".png")] + before
 
-    def add(self, event: MotionEvent) -> dict[str, Any]:
-        """Take an event that has ended, write its thumbnail and return its row, without clip until :meth:`cut`."""
+    def add(self, event: MotionEvent) -> list[dict[str, Any]]:
+        """Take an event that has ended; return its row, without clip until :meth:`cut`, unless it has to wait."""
+        if self._held is None:
+            return [self._number(event)]
+        self._held.write(event.thumbnail.tobytes())
+        self._shape, event.thumbnail = event.thumbnail.shape, np.empty(0, np.uint8)
+        self._waiting.append(event)
+        return []
+
+    def number(self) -> None:
+        """Give the events that wait their numbers."""
+        if self._held is None:
+            return
+        for place, event in sorted(enumerate(self._waiting), key=lambda each: (each[1].start, each[1].end)):
+            size = math.prod(self._shape)
+            self._held.seek(place * size)
+            event.thumbnail = np.frombuffer(self._held.read(size), np.uint8).reshape(self._shape)
+            self._number(event)
+
+    def _number(self, event: MotionEvent) -> dict[str, Any]:
+        """Give an event the next number, write its thumbnail and return its row."""
         number = len(self.rows) + 1
         thumbnail = self._stem.with_name(f"{self._stem.name}_event_{number:03d}.png")
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
         # the last two are the name and the start of the clip
-        values = (number, *times, *event.box, event.frames, thumbnail.name, None, None)
+        values = (number, *times, *event.box, event.frames, event.note, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")

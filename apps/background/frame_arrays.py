@@ -60,6 +60,8 @@ class Separated:
         When the frame is shown, in seconds; NaN where that is not known.
     is_doubtful : bool
         Whether the frame, or one since the last key frame, came damaged.
+    shift : tuple of float
+        How far the frame is displaced by camera shake, which is compensated, in pixels right and down.
     """
 
     index: int
@@ -68,6 +70,7 @@ class Separated:
     mask: FrameArray
     time: float = math.nan
     is_doubtful: bool = False
+    shift: tuple[float, float] = (0.0, 0.0)
 
     __repr__ = brief
 

@@ -103,7 +103,7 @@ def follow_source(
         the number of its first one, above 0 if the run continued from a saved state, which leaves 0 frames if it had
         seen the whole source; ``seconds`` and ``frames_per_second``; ``foreground_share`` of all pixels, 0 to 1;
         ``damaged`` (frames that were left out) and ``reconnections`` (how often the source was lost and found again);
-        ``events`` as those of :func:`.process_video`.
+        ``camera_shake`` and ``events`` as those of :func:`.process_video`.
 
     Raises
     ------
@@ -147,6 +147,7 @@ def follow_source(
         "seconds": seconds,
         "frames_per_second": run.frames / seconds,
         "foreground_share": share,
+        "camera_shake": run.shake,
         "damaged": clip.damaged,
         "reconnections": clip.reconnections,
         "events": writer.events,
@@ -193,6 +194,7 @@ class _Run:
         self._saved_at = -math.inf  # seconds of the stream
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
+        self.shake = 0.0  # the largest displacement of a frame, in pixels
         self.colours = ColourCounts()
         self.first_time = 0.0  # of its first frame, in seconds of the stream
 
@@ -212,6 +214,7 @@ class _Run:
                         self.first_time = part.time
                     self.frames += 1
                     self.colours.add(part.frame)
+                    self.shake = max(self.shake, math.hypot(*part.shift))
                     self.foreground_pixels += cv2.countNonZero(part.mask)
                     self._tell(writer.write(part))
                     if callbacks.on_frame is not None:
@@ -222,7 +225,7 @@ class _Run:
                     is_latest = part.index == self._model.n_frames_seen_ - 1
                     if is_latest and part.time - self._saved_at >= choices.LIVE_STATE_SECONDS:
                         self._saved_at = part.time
-                        self._save_state()
+                        self._attempt(self._save_state)
         except VisionNMFError as error:
             self.failures.append(error)
         if self.frames == 0:
@@ -257,14 +260,15 @@ class _Run:
 
     def save(self) -> None:
         """Save the background as a picture and, if it is wanted, the state; failures are kept."""
-        for save in (
-            lambda: write_image(self.files.background, self._model.background_, force=True),
-            self._save_state,
-        ):
-            try:
-                save()
-            except VisionNMFError as error:
-                self.failures.append(error)
+        self._attempt(lambda: write_image(self.files.background, self._model.background_, force=True))
+        self._attempt(self._save_state)
+
+    def _attempt(self, save: Callable[[], object]) -> None:
+        """Save something without which the watch goes on; a failure is kept."""
+        try:
+            save()
+        except VisionNMFError as error:
+            self.failures.append(error)
 
 
 def _online_model(job: Job, live: LiveSettings, clip: Clip) -> OnlineBackgroundModel:

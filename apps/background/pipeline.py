@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -112,6 +113,7 @@ def process_video(
         - ``masks``, ``temporal_median``: the :class:`MaskStatistics` of the result and of a baseline on the same
           frames, a difference from the temporal median above 25, and ``agreement``, the F-measure between both;
         - ``frame_rate``, the mean where ``variable_frame_rate``;
+        - ``camera_shake``: the largest displacement of a frame that was compensated, in pixels, 0.0 for a still camera;
         - ``events``: a row for each, as in the table of events, or None where none were asked for; times are in seconds
           from the beginning of the video, and `peak_area` is a share of the picture;
         - ``frames_per_second``, and ``seconds`` by ``learning``, ``masking`` (encoding included) and ``total``.
@@ -167,23 +169,25 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
-        counts, colours = MaskCounts(true_masks(job.source, clip, job.video)), ColourCounts()
+        counts, colours, shake = MaskCounts(true_masks(job.source, clip, job.video)), ColourCounts(), 0.0
         with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
             for whole in parts:
                 baseline = median_mask(whole.frame, model.temporal_median_)
                 part = region.within(whole)
                 counts.add(part, region.inside(baseline))
                 colours.add(part.frame)
+                shake = max(shake, math.hypot(*part.shift))
                 writer.write(part)
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)
-        written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
+            written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
     writer.clear(written)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
-    figures = _figures(job, model, clip, counts, timeline, seconds) | {"events": writer.events}
+    figures = _figures(job, model, clip, counts, timeline, seconds)
+    figures |= {"camera_shake": shake, "events": writer.events}
     return Report(
         figures=figures,
         lines=batch_lines(str(job.source), figures),

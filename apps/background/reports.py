@@ -54,6 +54,7 @@ def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
     ]
     if figures["truncated"]:
         lines.append(f"  cut off: {figures['problem']}")
+    lines += _shake_line(figures["camera_shake"])
     rank, most = figures["n_components"], figures["most_components"]
     if most is not None and most > 1:
         changes = "differently at different places" if rank != 1 else "everywhere alike, if at all"
@@ -76,6 +77,7 @@ def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
     size, speed = f"{figures['width']}x{figures['height']}", f"{figures['frames_per_second']:.0f} frames/s"
     return [
         f"{source}: {counted(figures['frames'], 'frame')} of {size} in {figures['seconds']:.1f} s ({speed}){resumed}",
+        *_shake_line(figures["camera_shake"]),
         f"  foreground: {figures['foreground_share']:.2%} of all pixels",
         *_event_lines(figures["events"]),
     ]
@@ -108,6 +110,11 @@ def little_notes(
     return notes
 
 
+def _shake_line(most: float) -> list[str]:
+    """Return a line about camera shake that displaces frames by up to `most` pixels; none where it displaces none."""
+    return [f"  camera shake: compensated, up to {most:.1f} pixels"] * (most > 0)
+
+
 def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:
     """Return the lines of a summary about events, of which the first 20 are listed; none where none were asked for."""
     if events is None:
@@ -126,7 +133,8 @@ def time_code(seconds: float) -> str:
 def event_sentence(event: dict[str, Any]) -> str:
     """Return what is printed about an event, a row of the table of events: its number, its times, its largest area."""
     span = f"{time_code(event['start'])} to {time_code(event['end'])}"
-    return f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
+    said = f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
+    return ", ".join(filter(None, (said, event["note"])))
 
 
 class ColourCounts:

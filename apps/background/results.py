@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
 import cv2
@@ -26,6 +27,7 @@ from .settings import EventSettings, OutputSettings
 __all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoFormat", "captioned", "encoded_videos", "tinted"]
 
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
+HELD = 64 << 20  # bytes of thumbnails that wait for their events' numbers; more are kept in a file
 # Pixels: the three panels of a wider video's preview are reduced to this, as many players refuse widths above 4096.
 PREVIEW_WIDTH = 640
 CAPTION_HEIGHT, CAPTION_WIDTH = 20, 150  # pixels of the line above a picture, and the least width that it needs
@@ -47,7 +49,8 @@ class ResultFiles:
         # Of a live run `first_frame` is how many frames earlier runs have done. `keep_model` says whether a batch
         # writes its model.
         self._source, self._out, self._outputs = source, out, outputs
-        live, resumed = first_frame is not None, bool(first_frame)
+        self.is_live = first_frame is not None
+        live, resumed = self.is_live, bool(first_frame)
         name = stem_of(source)
         self.stem = out / (f"{name}_from{first_frame:06d}" if resumed else name)
         self.background = out / f"{name}_background.png"
@@ -243,7 +246,8 @@ class ResultWriter:
                 if outputs.finds_events:
                     kind = ObjectFinder if outputs.events == "objects" else tables.EventFinder
                     self._finder = kind(self._settings, self._step)
-                    self._event_table = tables.EventTable(files.stem, outputs.force)
+                    held = None if files.is_live else stack.enter_context(SpooledTemporaryFile(HELD))
+                    self._event_table = tables.EventTable(files.stem, outputs.force, held)
                     self.events = self._event_table.rows
             self._stack = stack.pop_all()
         return self
@@ -252,7 +256,7 @@ class ResultWriter:
         self._stack.__exit__(*error)
 
     def write(self, part: Separated) -> list[dict[str, Any]]:
-        """Write the next frame; return the rows of the events that have ended by then."""
+        """Write the next frame; return the rows of the events that have ended by then, if the run is live."""
         self._encode(part)
         if self._files.masks is not None:
             self._files.masks.write(part)
@@ -264,11 +268,12 @@ class ResultWriter:
         if self._files.frame_table is not None:
             self._add_row(row)
         ended = [] if self.events is None else self._finder.add(part, row["boxes"])
-        return [self._event_table.add(event) for event in ended]
+        return [row for event in ended for row in self._event_table.add(event)]
 
     def end_events(self) -> list[dict[str, Any]]:
-        """End the events that go on; return their rows."""
-        return [] if self.events is None else [self._event_table.add(event) for event in self._finder.end()]
+        """End the events that go on; return their rows, if the run is live."""
+        ended = [] if self.events is None else self._finder.end()
+        return [row for event in ended for row in self._event_table.add(event)]
 
     def clear(self, written: list[Path]) -> None:
         """Remove what an earlier run has left of other events than this one has `written`."""
@@ -281,5 +286,6 @@ class ResultWriter:
         if self.events is None:
             return tables, []
         self.end_events()
+        self._event_table.number()
         cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
         return [*tables, *cut, *self._event_table.write()], problems

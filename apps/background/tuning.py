@@ -88,6 +88,22 @@ class MaskTuning:
 
 
 @dataclass(frozen=True)
+class CastShadowTuning:
+    """Cast shadows: parts of a foreground region that show the background, darker."""
+
+    window: int = 5  # pixels, once wide pictures are reduced: the side of squares that one factor must explain
+    darkest: float = 0.25  # times the background: a darker part is no shadow
+    lightest: float = 0.97  # times the background
+    deviation: float = 2.0  # times the noise: what the factor of a window leaves at most
+    spread: float = 0.2  # standard deviation of the factors in a shadow, at most
+    texture: float = 0.6  # correlation of the details of frame and background, at least
+    colour: float = 0.03  # by which the factors of the channels differ from their mean, at most
+    near: float = 3.0  # times the noise: pixels at the border that the shadow's factor explains
+    attached: float = 0.8  # of a region: larger parts are no shadow of the rest
+    least_pixels: int = 20  # once wide pictures are reduced: smaller parts say too little
+
+
+@dataclass(frozen=True)
 class CameraShakeTuning:
     """Camera shake: registration of frames."""
 
@@ -171,7 +187,10 @@ class OnlineTuning:
     gain_pixels: int = 2048  # random pixels that determine the gain
     rows: int = 4  # each row is learnt from every fourth frame
     value_seconds: float = 4.0  # the scene's values follow within these
-    start_weight: float = 0.5  # of a frame of the warm-up, which is gone through a second time
+    start_weight: float = 2.0  # frames that one of the warm-up counts as where the scene explains all of these
+    start_power: int = 3  # of the share of them that it explains
+    ghost_frames: int = 5  # one in so many is searched for objects that were in the scene and have left
+    ghost_seconds: float = 1.0  # for which what is behind them must have been seen
     dark: float = 16  # grey levels: darker pixels say little about illumination
     held_frames: int = 100  # during the warm-up, at most
     held_bytes: int = 200 << 20
@@ -205,6 +224,7 @@ class Tuning:
     learning: LearningTuning = LearningTuning()
     illumination: IlluminationTuning = IlluminationTuning()
     mask: MaskTuning = MaskTuning()
+    cast_shadows: CastShadowTuning = CastShadowTuning()
     camera_shake: CameraShakeTuning = CameraShakeTuning()
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()

@@ -27,6 +27,7 @@ from visionnmf.io.decoding import decode_apart, decodes_apart, start_child
 
 from .console import Verbosity, say, set_verbosity
 from .options import (
+    Bits,
     Debug,
     Json,
     Page,
@@ -54,18 +55,20 @@ class _Entry(NamedTuple):
     reader: str = ""
 
 
+PICTURES = "visionnmf.io.images"
+
 # The most used commands come first. A `command` is a function, or a Typer application with several functions.
 COMMANDS = {
-    "segment": _Entry("segmentation", "Divide images into segments.", "visionnmf.io.images"),
+    "segment": _Entry("segmentation", "Divide images into segments.", PICTURES),
     "background": _Entry("background", "Separate what moves in a video from its background."),
-    "faces": _Entry("faces", "Recognise, compare and clean images of faces.", "visionnmf.io.images"),
-    "annotate": _Entry("annotation", "Give words to photographs.", "visionnmf.io.images"),
+    "faces": _Entry("faces", "Recognise, compare and clean images of faces.", PICTURES),
+    "annotate": _Entry("annotation", "Give words to photographs.", PICTURES),
     "masquerade": _Entry("masquerade", "Find command sessions that do not fit their user."),
     "multiview": _Entry("multiview", "Learn from several views of the same samples.", "visionnmf.io.tables"),
-    "features": _Entry("features", "Write a table of image features.", "visionnmf.io.images"),
+    "features": _Entry("features", "Write a table of image features.", PICTURES),
     "evaluate": _Entry("evaluate", "Compare methods on data whose truth is known."),
     "reproduce": _Entry("reproduce", "Repeat tables and figures of the papers behind visionnmf."),
-    "view": _Entry("view", "Open files in napari, with widgets.", "visionnmf.io.images"),
+    "view": _Entry("view", "Open files in napari, with widgets.", PICTURES),
     "doctor": _Entry("doctor", "Report versions, codecs, threads and extras of this installation."),
 }
 
@@ -175,16 +178,24 @@ def _with_common(function: Callable[..., None], reader: str) -> Callable[..., No
     added.append(_keyword("report", Page, default=None))
     if "jobs" in signature.parameters:  # the command can share its work
         added = [_keyword("scheduler", Scheduler, default=None), *added]
+    if "videos" in signature.parameters or (reader == PICTURES and signature.parameters.keys() & {"images", "source"}):
+        added = [_keyword("bits", Bits, default=None), *added]
     signature = with_typer_options(signature.replace(parameters=[*signature.parameters.values(), *added]))
     remember_flags(signature)
 
     @functools.wraps(function)
-    def command(*, report: Path | None, scheduler: str | None = None, **arguments: Any) -> None:
+    def command(
+        *, report: Path | None, scheduler: str | None = None, bits: int | None = None, **arguments: Any
+    ) -> None:
         # No docstring: `wraps` takes over that of the command, which is its help. `arguments` are those of the command
         # itself, and those of `printing`.
         name_flags(signature)  # remembers the option of each argument, by which messages name it
         printed = {name: arguments.pop(name) for name in printing}
         set_verbosity(Verbosity(**printed, page=None if report is None else _page(report, arguments)))
+        if bits is not None:
+            if scheduler is not None:
+                raise typer.BadParameter("--bits and --scheduler exclude each other; set VISIONNMF_BITS there")
+            os.environ["VISIONNMF_BITS"] = str(bits)  # for all processes of this run
         if reader and decodes_apart():  # the child imports it while this process imports the application
             start_child(reader)
         if scheduler is None:

@@ -116,7 +116,7 @@ def identify(
 
         known = faces.load(model)
         if identification.all_faces and not known.detect:
-            raise ParameterError("all_faces must be False for a model of whole images; got True; train with --detect")
+            raise ParameterError("all_faces must be left out for a model of whole images; train with --detect")
         with open_pool(jobs) if is_shared(jobs, len(inputs)) else nullcontext() as pool:
             identifier = Identifier(known, identification=identification, pictures=pictures, force=force, pool=pool)
 

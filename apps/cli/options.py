@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from visionnmf._text import without_password
 from visionnmf.apps.settings import Option, OptionField, option_field, options_of, settings
-from visionnmf.exceptions import PASS_FORCE, ParameterError
+from visionnmf.exceptions import PASS_FORCE, SET_BITS, ParameterError
 
 OUT = Option("Folder for the results. It is created if missing.", short="-o", metavar="DIR")
 RECURSIVE = Option("Also read the sub-folders of folders. The results mirror them.", short="-r")
@@ -42,6 +42,10 @@ SCHEDULER = Option(
     "Let the workers of this Dask scheduler do the work, in a folder that they share.", metavar="ADDRESS"
 )
 Scheduler = Annotated[str | None, SCHEDULER]
+# ... this to every one that reads pictures ...
+Bits = Annotated[
+    int | None, Option("Bits that pictures of 16 bits use; otherwise their brightest pixels tell.", low=8, high=16)
+]
 # ... and these to every command.
 Json = Annotated[bool, Option("Print a line of JSON for each report on standard output, and nothing else.")]
 Debug = Annotated[bool, Option("Show the traceback of an error.")]
@@ -122,6 +126,7 @@ class PlainUsage(TyperCommand):
 
 
 GIVE_FORCE = "give --force to replace it"  # what PASS_FORCE is on the command line
+GIVE_BITS = "give its --bits, such as 12"  # and SET_BITS
 # An argument of Python with its value: text in quotes, numbers or words, which "scale=2.png" is not.
 # After a bracket it is code for users of Python, as in "MinMaxScaler(clip=True)".
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
@@ -247,7 +252,7 @@ def in_options(text: str, *names: str) -> str:
             return found[0]
         return flag if value == "True" else " ".join((flag, value.strip("'\"")))
 
-    text = text.replace(PASS_FORCE, GIVE_FORCE)
+    text = text.replace(PASS_FORCE, GIVE_FORCE).replace(SET_BITS, GIVE_BITS)
     if "=" not in text:
         return text
     # Messages have names on one line, and often without their folder. The longest come first: one may begin another.

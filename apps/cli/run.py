@@ -13,6 +13,7 @@ import os
 import signal
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -74,6 +75,7 @@ class Run:
         self.broken = 0  # failures of the run itself, which `failed` counts as well
         self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
+        self._noted: Counter[str] = Counter()  # for how many inputs each note holds
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
@@ -96,13 +98,18 @@ class Run:
         self.existing += report.state == "exists"
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
-        for sentence in filter(None, (*report.warnings, report.error)):
+        unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
+        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
         several = self.total > 1 and not verbosity().verbose
         if report.state == "done":
-            for line in report.as_lines(files=not several):
+            notes = report.notes
+            if self.total > 1:  # the first input shows a note, and `end` counts the inputs for which it holds
+                notes = [note for note in notes if note not in self._noted]
+                self._noted.update(report.notes)
+            for line in replace(report, notes=notes).as_lines(files=not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
@@ -272,6 +279,9 @@ class Run:
             say(sentence)
         if interrupted and self._current:
             say(f"interrupted during {self._current}; nothing was written for it")
+        for note, count in self._noted.items():
+            if count > 1:
+                self.remark(f"{count} of {self.total} {self.kind}: {note}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from visionnmf import choices
-from visionnmf.apps.segmentation.settings import Outputs, WantedSegments
+from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegments
 from visionnmf.exceptions import ParameterError
 
 from .options import ExistingResults, Jobs, Out, Recursive, excludes, needs, with_records
@@ -65,7 +65,13 @@ def command(
         if not inputs:
             return
         from visionnmf import io
-        from visionnmf.apps.segmentation.process import join_coco, joined_files, process_image, process_paper
+        from visionnmf.apps.segmentation.process import (
+            holds_only,
+            join_coco,
+            joined_files,
+            process_image,
+            process_paper,
+        )
 
         if paper:
             process = partial(process_paper, n_segments=wanted.n_segments, force=existing.force)
@@ -73,12 +79,15 @@ def command(
             process = partial(process_image, wanted=wanted, outputs=outputs, force=existing.force)
         # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         files = joined_files(outputs.names, out) if len(inputs) > 1 else []
-        # with --skip-existing a joined file of an earlier run is written again, because images may have been added
-        replace = existing.force or existing.skip_existing
-        io.check_outputs(files, replace, inputs=[given.source for given in inputs])
+        # A joined file of an earlier run of these images is written again, because images may have been added.
+        again = existing.force or existing.skip_existing or all(holds_only(file, inputs) for file in files)
+        io.check_outputs(files, again, inputs=[given.source for given in inputs])
         run.skip_existing = existing.skip_existing
-        run.show_all(run.each(inputs, process, jobs=jobs))
-        for file in files:
+        reports = run.show_all(run.each(inputs, process, jobs=jobs))
+        usable = [given for given, report in zip(inputs, reports, strict=True) if report.state != "failed"]
+        for file in joined_files(tuple(FORMATS), out) if run.done else []:
             with run.attempt():
-                if join_coco(inputs, file, force=replace):
+                if file in files and join_coco(usable, file, force=again):
                     run.remark(f"wrote {file}")
+                elif file not in files and file.exists() and holds_only(file, inputs):
+                    run.remark(f"{file}: of an earlier run")

@@ -76,7 +76,10 @@ def study(
         columns=("method", *FIGURES),
         key=settings_key({"top": top}, truth, scores, first),
         lines=partial(averages, by=("method",), scores=FIGURES),
-        heading=f"{counted(len(scores), 'image')}, {counted(int(truth.any(axis=0).sum()), 'word')}, {top} each",
+        heading=(
+            f"{counted(len(scores), 'image')}, {counted(int(truth.any(axis=0).sum()), 'word')}, {top} each; AC, RC and "
+            "NS: accuracy, recall and normalised score of images; others are of words, N+ those rightly given"
+        ),
         inputs=names_of(source),
         skipped=found.skipped,
         notes=notes,

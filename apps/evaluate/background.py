@@ -50,7 +50,7 @@ def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks:
     processes disturb each other's frames per second. Raises UnreadableError if there is no clip with true masks.
     """
     if masks and comparison.out is None:
-        raise ParameterError("out must be given with masks; got None")
+        raise ParameterError("out must be a folder for the masks; got none; name one")
     chosen = chosen_methods(comparison, tuple(METHODS), ("ours",))
     methods = list(dict.fromkeys([*chosen, *BASELINES]))
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.apps.drawing import new_figure
 from visionnmf.apps.runner import Rows
 
-from .harness import DEVIATION
-
 Array = NDArray[Any]
 
 PANEL = (4.6, 3.6)  # inches
 ACROSS = 3  # panels beside each other
+BAR = 0.3  # inches
+DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,11 @@ def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
     """Return a figure of a score against the rank, with a panel for each combination of values of some columns.
 
     `lines` are those of :func:`.averages`, with the columns `panels`, "method" and "rank", and the mean and deviation
-    of the score. Methods whose rank is None are drawn as horizontal lines.
+    of the score. Methods whose rank is None are drawn as horizontal lines, or all as bars if no method has a rank.
     """
-    ranks = sorted({line["rank"] for line in lines if line["rank"] is not None}) or [1]
+    ranks = sorted({line["rank"] for line in lines if line["rank"] is not None})
+    if not ranks:
+        return bar_figure(lines)
     parts: dict[str, dict[str, list[tuple[float, float, float]]]] = {}  # rank, mean and deviation, by panel and method
     for line in lines:
         if line[score] is not None:  # otherwise the method has no such score
@@ -96,3 +98,30 @@ def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
         for title, curves in parts.items()
     ]
     return curve_figure(made, across=ACROSS)
+
+
+def bar_figure(lines: Rows) -> Any:
+    """Return a figure with a panel for each score, in which each line has a bar with its standard deviation.
+
+    A line is called by its method, and by its other texts if they differ from line to line.
+    """
+    names = list(dict.fromkeys(name for line in lines for name in line if not name.endswith(DEVIATION)))
+    scores = [name for name in names if any(isinstance(line.get(name), float) for line in lines)]
+    scores = [name for name in scores if name != "scale"]  # of segments, a setting
+    texts = [name for name in names if any(isinstance(line.get(name), str) for line in lines)]
+    texts = [name for name in texts if name == "method" or len({line.get(name) for line in lines}) > 1]
+    bars = [", ".join(str(line[name]) for name in texts if line.get(name) is not None) for line in lines]
+    across = min(ACROSS, len(scores))
+    down = -(-len(scores) // across)
+    figure = new_figure(PANEL[0] * across, (1 + BAR * len(lines)) * down)
+    grid = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    for axes, score in zip(grid, scores, strict=False):
+        values = [np.nan if line.get(score) is None else line[score] for line in lines]
+        deviations = [line.get(score + DEVIATION, 0.0) for line in lines]
+        axes.barh(range(len(lines)), values, xerr=deviations if any(deviations) else None)
+        axes.set_xlabel(score.replace("_", " "))
+    for axes in grid[len(scores) :]:
+        axes.set_axis_off()
+    grid[0].set_yticks(range(len(lines)), bars, parse_math=False)
+    grid[0].invert_yaxis()  # the first line is at the top, as in the table
+    return figure

@@ -11,15 +11,14 @@ import numpy as np
 
 from visionnmf._checks import check_matplotlib
 from visionnmf._progress import Steps
-from visionnmf._text import printable
+from visionnmf._text import as_column
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import RESULTS, Jobs, Rows, run_jobs
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import UnreadableError
 
+from .drawing import DEVIATION, bar_figure
 from .settings import Comparison, check_some_of
-
-DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class Study:
     heading : str
         What was compared, in one line.
     draw : callable or None
-        Returns a figure of all rows, which is written under the name `picture`.
+        Returns a figure of all rows, which is written under the name `picture`; None draws bars of the table.
     inputs, skipped, notes : list of str
         As in :class:`~visionnmf.apps.report.Report`.
     """
@@ -53,7 +52,7 @@ class Study:
     lines: Callable[[Rows], Rows]
     heading: str = ""
     draw: Callable[[Rows], Any] | None = None
-    picture: str = ""
+    picture: str = "scores.png"
     inputs: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -95,8 +94,6 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
     """
     if comparison.plots:
         check_matplotlib()
-        if study.draw is None:
-            raise ParameterError("plots must be False, because this evaluation draws nothing; got True")
     pictures = [study.picture] if comparison.plots else []
     rows, problems = run_jobs(
         study.jobs,
@@ -112,11 +109,12 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
     if not rows:
         raise UnreadableError("; ".join([*study.skipped, *dict.fromkeys(problems)]))
     files = []
-    if comparison.out is not None:
-        if comparison.plots and study.draw is not None:
-            save_figure(study.draw(rows), comparison.out / study.picture)
-        files = [comparison.out / name for name in (RESULTS, *pictures)]
     table = [{name: _known(value) for name, value in line.items()} for line in study.lines(rows)]
+    draw = partial(bar_figure, table) if study.draw is None else partial(study.draw, rows)
+    if comparison.out is not None:
+        if comparison.plots:
+            save_figure(draw(), comparison.out / study.picture)
+        files = [comparison.out / name for name in (RESULTS, *pictures)]
     return Report(
         figures={"heading": study.heading, "table": table, "rows": rows},
         lines=[*([study.heading] if study.heading else []), *as_text(table)],
@@ -124,7 +122,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         outputs=[str(file) for file in files],
         skipped=[*study.skipped, *dict.fromkeys(problems)],
         notes=study.notes,
-        shown={"curves": partial(study.draw, rows)} if study.draw is not None else {},
+        shown={"vectors": {"Scores of the methods": draw}},
     )
 
 
@@ -172,7 +170,10 @@ def _known(value: Any) -> Any:
 def as_text(lines: Rows) -> list[str]:
     """Return lines as aligned text under the names of their columns; columns without any value are left out."""
     names = [name for name in dict.fromkeys(name for line in lines for name in line) if not name.endswith(DEVIATION)]
-    cells = {name: [_cell(line, name) for line in lines] for name in names}
+    cells = {
+        name: as_column([line.get(name) for line in lines], [line.get(name + DEVIATION) for line in lines])
+        for name in names
+    }
     shown = {name: column for name, column in cells.items() if any(column)}
     widths = {name: max(map(len, [name, *column])) for name, column in shown.items()}
     text = {name for name in shown if any(isinstance(line.get(name), str) for line in lines)}
@@ -184,13 +185,3 @@ def as_text(lines: Rows) -> list[str]:
 
     heads = {name: name.replace("_", " ") for name in shown}
     return [aligned(heads), *(aligned({name: shown[name][i] for name in shown}) for i in range(len(lines)))]
-
-
-def _cell(line: Mapping[str, Any], name: str) -> str:
-    """Return a value as text, with its standard deviation if the line has one; nothing for None."""
-    value, deviation = line.get(name), line.get(name + DEVIATION)
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return printable(str(value))
-    return f"{value:.4g}" if deviation is None else f"{value:.4g} ± {deviation:.2g}"

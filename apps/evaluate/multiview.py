@@ -32,8 +32,8 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
-from .drawing import rank_figure
-from .harness import DEVIATION, Study, averages, chosen_methods
+from .drawing import DEVIATION, rank_figure
+from .harness import Study, averages, chosen_methods
 from .settings import Comparison, Labels, RandomSplits, ViewConditions
 from .view_methods import METHODS, LearntFeatures, fit_classifier
 
@@ -79,7 +79,7 @@ def study(
         # with a `key` rows are matched by the keys in the first column of the file, otherwise by their order
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
-        raise ParameterError(f"labels must be a file of classes, because {sources[0]} has none; got None")
+        raise ParameterError(f"labels must be a file with a class for each sample, because {sources[0]} has none")
     y = word_matrix(np.asarray(y))  # classes stay; words in one text become marks (n_samples, n_words)
     made = study_of(found.views, y, comparison, splits=splits, conditions=conditions)
     return replace(made, inputs=[str(source) for source in sources], skipped=found.skipped, notes=found.notes)

@@ -82,7 +82,7 @@ class Comparison:
     def check(self) -> None:
         """Raise ParameterError for plots without a folder."""
         if self.plots and self.out is None:
-            raise ParameterError("out must be given with plots; got None")
+            raise ParameterError("out must be a folder for the plots; got none; name one")
 
 
 @settings

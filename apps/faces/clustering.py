@@ -215,7 +215,7 @@ def cluster(
     faces, skipped = open_faces(source, reading=reading)
     known = bool(faces.labels.all())  # the label is 0 where it is not known who is on an image
     if clustering.n_clusters is None and not known:
-        raise ParameterError("n_clusters must be given if the people are not known; got None")
+        raise ParameterError("n_clusters must be the number of people, which is not known of these images; got none")
     wanted = len(np.unique(faces.labels)) if clustering.n_clusters is None else clustering.n_clusters
     mask = _missing(faces.images.astype(np.float32), clustering.missing, 255)  # images are of 8 bits
     found = cluster_faces(

@@ -488,11 +488,13 @@ def _noise_range(noise: Array) -> Array:
     return np.asarray(found)
 
 
-def as_noisy(noise_range: Array | None, noise: Array) -> Mask | None:
-    """Return which new images are as noisy as the training images; None if too few were left out to tell."""
-    if noise_range is None:
-        return None
-    return np.asarray(((noise >= noise_range[0]) & (noise <= noise_range[1])).all(axis=1))
+def other_noise(noise_range: Array | None, noise: Array) -> list[str | None]:
+    """Return for each new image "less" or "more" if the training images are noisier or less noisy, otherwise None."""
+    if noise_range is None:  # too few images were left out to tell
+        return [None] * len(noise)
+    less, more = (noise < noise_range[0]).any(axis=1), (noise > noise_range[1]).any(axis=1)
+    # An image without fine detail may also leave large residuals, so "less" comes first.
+    return ["less" if low else "more" if high else None for low, high in zip(less, more, strict=True)]
 
 
 def unlike_limit(unlike: Array) -> float:

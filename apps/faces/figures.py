@@ -14,16 +14,21 @@ Array = NDArray[Any]
 MARK = np.array([220, 30, 30], np.uint8)  # red, for corrupted pixels
 
 
-def residual_picture(
+def residual_panels(
     images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
     *, white: float = 255.0,
-) -> NDArray[np.uint8]:  # fmt: skip
-    """Return a picture of images, with corrupted pixels in red, cleaned, and reconstructed, in a row each.
+) -> list[NDArray[np.uint8]]:  # fmt: skip
+    """Return images as they are, with corrupted pixels in red, cleaned, and reconstructed, for :func:`.tiled`.
 
-    Arrays are (n_images, n_pixels), in which `white` is the value of white. The first row has the images as they are.
+    Arrays are (n_images, n_pixels), in which `white` is the value of white; the results (n_images, height, width, 3).
     """
     grey = grey_pictures(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK
     others = [grey_pictures(values * (255 / white), image_shape) for values in (cleaned, reconstructions)]
-    return tiled([list(row) for row in (grey, marked, *others)])
+    return [grey, marked, *others]
+
+
+def residual_picture(*images: Any, **white: Any) -> NDArray[np.uint8]:
+    """Return a picture with a row for each of the :func:`residual_panels`."""
+    return tiled(residual_panels(*images, **white))

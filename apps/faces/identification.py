@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps import ClusterError
+from visionnmf.apps.drawing import tiled
 from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import settings_key
@@ -26,7 +27,7 @@ from visionnmf.apps.settings import check_record
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, read_image, recording, stem_of, takes_files, write_image
 
-from .figures import residual_picture
+from .figures import residual_panels
 from .identities import Identity
 from .reading import ProbeFaces, Source, find_faces, name_of, read_probe
 from .recognizer import FEW_PEOPLE, FaceRecognizer
@@ -34,8 +35,11 @@ from .settings import FaceIdentification
 from .store import FaceModel, loaded
 
 UNLIKE_IN_WORDS = "unlike the training images, probably not a face"
-NOT_AS_NOISY = "more or less noisy than the training images: "
-RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold do not hold", "the name is doubtful"
+OTHER_NOISE = {
+    "less": "less noise and fine detail than in the training images, as after JPEG or blur: ",
+    "more": "more noise than in the training images: ",
+}
+RATES_FAIL, NAME_DOUBTFUL = "the error rates of the threshold may not hold", "the name is doubtful"
 PART_OF_PICTURE = (
     "there seems to be a face in a part of the picture: cut it out, or train with detect=True, which looks for faces"
 )
@@ -80,9 +84,7 @@ class Identifier:
     ) -> None:
         """Take the model and what is asked of it; `pictures` is a folder, and `force` replaces files in it."""
         if identification.all_faces and not model.detect:
-            raise ParameterError(
-                "all_faces must be False for a model of whole images; got True; train with detect=True"
-            )
+            raise ParameterError("all_faces must be left out for a model of whole images; train with detect=True")
         self.model, self.identification = model, identification
         self.pictures, self.force = pictures, force
         self._digest = settings_key({}, model.recognizer.components_)
@@ -143,7 +145,7 @@ class Identifier:
         explained = partial(_explained, recognizer, faces.rows, self.model.image_shape)
         if path is not None:
             output_folder(path.parent)
-            write_image(path, explained(), force=self.force)
+            write_image(path, tiled(explained()), force=self.force)
             outputs.append(str(path))
         notes = self._doubts(identities)
         people, named = len(recognizer.classes_), any(one.reason is None for one in identities)
@@ -164,20 +166,23 @@ class Identifier:
             place = f" (row {box[0]}, column {box[1]}, {box[3]} x {box[2]})" if box and len(identities) > 1 else ""
             lines.append(f"{name}{place}: {_sentence(identity)}")
         figures = {"identity": identities[0], "boxes": faces.boxes, "others": identities[1:]}
-        shown = {"corrupted": explained}
+        shown = {"panels": explained}
         return Report(figures=figures, lines=lines, inputs=[name], outputs=outputs, notes=notes, shown=shown)
 
     def _doubts(self, identities: list[Identity]) -> list[str]:
-        """Return a sentence if faces are more or less noisy than training images: rates and names may not hold."""
+        """Return sentences about faces with less or more noise than training images: rates and names may not hold."""
         if self.identification.threshold is not None:  # no error rates are known for a threshold of the caller
             return []
         # An image that is probably not a face is left alone. If error rates are not known in any case, names alone are
-        # doubtful. `calibrated` is None if it is not known how noisy images may be.
+        # doubtful.
         known = not math.isnan(self.model.recognizer.false_acceptance_rate_)
-        unlike = [one for one in identities if one.calibrated is False and one.reason != "unlike"]
-        unlike = [one for one in unlike if known or one.person is not None]
-        which = f"{len(unlike)} of the {len(identities)} faces " if len(unlike) < len(identities) else ""
-        return [f"{which}{NOT_AS_NOISY}{RATES_FAIL if known else NAME_DOUBTFUL}"] if unlike else []
+        found = [one.noise for one in identities if one.reason != "unlike" and (known or one.person is not None)]
+        doubts = []
+        for noise, words in OTHER_NOISE.items():
+            count = found.count(noise)
+            which = f"{count} of the {len(identities)} faces: " if count < len(identities) else ""
+            doubts += [f"{which}{words}{RATES_FAIL if known else NAME_DOUBTFUL}"] * (count > 0)
+        return doubts
 
     def _picture(self, source: str | Path, out: str | Path | None) -> Path | None:
         """Return the path of the picture of an image; None if none is wanted."""
@@ -195,10 +200,10 @@ class Identifier:
         return self.model.recognizer.identify(rows, threshold=asked.threshold, top=asked.top)
 
 
-def _explained(recognizer: FaceRecognizer, rows: Rows, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the picture of what was judged corrupted on faces, which are rows of pixels."""
+def _explained(recognizer: FaceRecognizer, rows: Rows, shape: tuple[int, int]) -> list[NDArray[np.uint8]]:
+    """Return the panels that show what was judged corrupted on faces, which are rows of pixels."""
     reconstructions, cleaned, corrupted, _ = recognizer.explain(rows)  # the noise cannot be drawn
-    return residual_picture(rows, reconstructions, cleaned, corrupted, shape, white=recognizer.white_)
+    return residual_panels(rows, reconstructions, cleaned, corrupted, shape, white=recognizer.white_)
 
 
 @takes_files

@@ -32,6 +32,8 @@ class Identity:
         named as `nearest`; None if not known, without an image shape or with too few training images.
     unexplained : float or None
         Share of the image's coarse contrast that the model leaves, noise included; near 1 for noise alone.
+    noise : {None, "less", "more"}
+        Whether the image has less noise and fine detail than the training images, as JPEG and blur leave it, or more.
     """
 
     person: Any
@@ -45,6 +47,7 @@ class Identity:
     unlikeness: float | None = None
     unlikeness_limit: float | None = None
     unexplained: float | None = None
+    noise: str | None = None
 
     def _repr_html_(self) -> str:
         """Show what is known of the decision, in notebooks."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import shown
-from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on
+from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on, of_camera
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
@@ -120,7 +120,7 @@ def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: fl
         raise UnreadableError(f"{source} is a folder, and one image is needed; give its files one by one")
     if Path(source).suffix.lower() in FILES_OF_SETS:
         raise UnreadableError(f"{source} is a model or a data set, and an image is needed; give pictures of faces")
-    picture = read_image(source)
+    picture = of_camera(read_image(source), source)
     bits = bits_of(picture)
     if picture.dtype == np.uint16 and note_on(bits):
         warnings.warn(f"{source}: {note_on(bits)}", UserWarning, stacklevel=3)
@@ -201,4 +201,4 @@ def cut_faces(image: NDArray[Any], path: str | Path) -> list[tuple[Box, NDArray[
 
 def read_face(path: str | Path) -> NDArray[Any]:
     """Read a photograph and cut out its largest face."""
-    return cut_faces(read_image(path), path)[0][1]
+    return cut_faces(of_camera(read_image(path), path), path)[0][1]

@@ -146,6 +146,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     rate_intervals_ : ndarray [shape=(2, 2), in [0, 1]]
         90 % confidence intervals of these rates, ``[[low, high], [low, high]]``; 0 to 1 where a rate is NaN. They hold
         for images taken like the training images, and not for known people at a later time or in another light.
+    left_out_ : LeftOut
+        The images that were left out to set the threshold: ``distances`` from the nearest person, and whether that
+        person was ``unknown``, as :class:`~visionnmf.plotting.ThresholdDisplay` draws them. Files have none.
     noise_ : ndarray or None [shape=(2, n_measures)]
         Range of the noise measures (see :class:`Decomposition`) of images like the training images, for which both
         rates hold. None with fewer than 50 images to tell by.
@@ -282,9 +285,10 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self._fit_classifier()
 
         found, self.threshold_pixels_ = by_distance.Calibration(), np.empty(0, np.intp)
+        self.left_out_ = by_distance.NOBODY
         if self.calibrate:
-            judged = self._judge_left_out(data, missing, different, step)
-            found = by_distance.calibrated(judged, len(self.classes_), self.unknown_rate)
+            self.left_out_ = self._judge_left_out(data, missing, different, step)
+            found = by_distance.calibrated(self.left_out_, len(self.classes_), self.unknown_rate)
         self.threshold_, self.noise_ = found.threshold, found.noise
         self.false_acceptance_rate_, self.false_rejection_rate_ = found.acceptance.mean, found.rejection.mean
         self.rate_intervals_ = np.array([found.acceptance[1:], found.rejection[1:]])  # low and high, without the mean
@@ -519,7 +523,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         parts = self._decompose(data, missing)
         relative = relative_distances(self._distances(data, missing, parts))
         unlikeness, unexplained = self._unlikeness(data, missing, parts)
-        as_noisy = by_distance.as_noisy(self.noise_, parts.noise)
+        noise = by_distance.other_noise(self.noise_, parts.noise)
         shares, nothing = parts.corrupted.mean(axis=1), unexplained > self.unexplained_
         nothing[of_images.empty_images(data, missing)] = True
         found = []
@@ -530,11 +534,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             reason = "unknown" if unlikeness[row] > allowed or distance > limit else None
             if nothing[row] or unlikeness[row] > max(allowed, self.faceless_):
                 reason = "unlike"
-            calibrated = None if as_noisy is None else bool(as_noisy[row]) and threshold is None
+            calibrated = None if self.noise_ is None else noise[row] is None and threshold is None
             numbers = (float(value) for value in (unlikeness[row], allowed, unexplained[row]))
-            coarse = [value if math.isfinite(value) else None for value in numbers]
+            # the unlikeness, its limit, and the share that is unexplained
+            unlike, most, rest = (value if math.isfinite(value) else None for value in numbers)
             named, share = person if reason is None else None, float(shares[row])
-            found.append(Identity(named, person, distance, limit, share, calibrated, ranking, reason, *coarse))
+            known = named, person, distance, limit, share, calibrated, ranking, reason
+            found.append(Identity(*known, unlike, most, rest, noise[row]))
         return found
 
     def explain(self, X: ArrayLike, mask: ArrayLike | None = None) -> Decomposition:
@@ -628,6 +634,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             raise ValueError(f"noise_ must have 3 or 4 columns; got {self.noise_.shape[1]}")
         self.n_features_in_ = n_pixels
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
+        self.left_out_ = by_distance.NOBODY
         self._fit_classifier()
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from visionnmf._checks import shown
 from visionnmf._progress import Progress
 from visionnmf._text import counted
-from visionnmf.apps.drawing import components_picture
+from visionnmf.apps.drawing import components_picture, new_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces
@@ -66,10 +66,10 @@ def _lines(recognizer: FaceRecognizer, images: int) -> list[str]:
         + ("" if math.isnan(left_out) else f", {left_out:.1%} on images that were left out")
     ]
     if recognizer.missing_scores_:
-        scores = ", ".join(f"{choice} {score:.1%}" for choice, score in recognizer.missing_scores_.items())
-        lines.append(
-            f"missing pixels: {recognizer.missing_}; probability of the right person on left-out images: {scores}"
-        )
+        scores = recognizer.missing_scores_
+        told = ", ".join(f"{choice} {score:.1%}" for choice, score in scores.items())
+        equal = f"no difference, {recognizer.missing_} taken" if len(set(scores.values())) == 1 else recognizer.missing_
+        lines.append(f"missing pixels: {equal}; probability of the right person on left-out images: {told}")
     return [*lines, _threshold_sentence(recognizer)]
 
 
@@ -77,7 +77,8 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     """Describe the threshold and its error rates, with confidence intervals, in a sentence."""
     people, rate = len(recognizer.classes_), recognizer.unknown_rate
     passed, rejected = recognizer.false_acceptance_rate_, recognizer.false_rejection_rate_
-    # Only the upper end is given of the share of known people: parts of the images recognise them less well than all.
+    # Only the upper end is given of the share of known people: parts of the images recognise them less well than all. A
+    # side of an interval is wrong half as often as both.
     (least, most), (_, rejected_most) = recognizer.rate_intervals_
     if recognizer.threshold_ == 0:  # the value if nothing could be judged: no distance is that small
         return (
@@ -91,11 +92,12 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
         )
     known = "the share of known people who are rejected is not known"
     if not math.isnan(rejected):
-        known = f"{rejected:.1%} of known people are rejected (at most {rejected_most:.0%})"
+        surer = (1 + CONFIDENCE) / 2
+        known = f"{rejected:.1%} of known people are rejected ({surer:.0%} confidence: up to {rejected_most:.0%})"
     return (
-        f"{threshold}: of new images taken like these, {passed:.1%} of unknown people pass ({least:.1%} to {most:.0%} "
-        f"with {CONFIDENCE:.0%} confidence), {known}; of images of another day, pose or light many more may be. More "
-        "people make it surer"
+        f"{threshold}: estimated for new pictures like the training pictures, {passed:.1%} of unknown people pass "
+        f"({CONFIDENCE:.0%} confidence: {least:.1%} to {most:.0%}), {known}; of pictures of another day, pose or light "
+        "many more may be. More people make it surer"
     )
 
 
@@ -201,8 +203,31 @@ def train(
         outputs=outputs,
         skipped=skipped,
         notes=notes,
-        shown={"drawings": drawings},
+        shown={"sheets": _people(faces, names), "vectors": _curves(recognizer), "drawings": drawings},
     )
+
+
+def _people(faces: Faces, names: NDArray[Any]) -> dict[str, list[tuple[Any, str]]]:
+    """Return a contact sheet with the first image of each person, and the name."""
+    firsts = [(faces.images[first], str(names[first])) for first in np.unique(names, return_index=True)[1]]
+    return {"An image of each person": firsts}
+
+
+def _curves(recognizer: FaceRecognizer) -> dict[str, Callable[[], Any]]:
+    """Return what draws the error rates at each threshold, unless too few people were left out to tell them."""
+    unknown, distances = recognizer.left_out_.unknown, recognizer.left_out_.distances
+    if not unknown.any() or unknown.all():
+        return {}
+
+    def rates() -> Any:
+        """Return a figure of the error rates."""
+        from visionnmf.plotting import ThresholdDisplay
+
+        axes = new_figure(9, 4).subplots(1, 2)
+        display = ThresholdDisplay.from_predictions(unknown, distances, threshold=recognizer.threshold_, axes=axes)
+        return display.figure_
+
+    return {"Error rates on left-out images, and the threshold": rates}
 
 
 def _doubtful_images(faces: Faces, copies: NDArray[np.intp]) -> list[str]:

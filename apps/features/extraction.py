@@ -15,7 +15,7 @@ from visionnmf.apps.feature_tables import FeatureTable, check_format, check_tabl
 from visionnmf.apps.report import Report
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, check_parents, expand_images, together
-from visionnmf.io.inputs import names_of
+from visionnmf.io.inputs import names_of, table_names
 
 from .settings import ExtractorFiles
 
@@ -99,7 +99,7 @@ def extract_features(
         found = extraction.extract(images, fit=files.use is None, progress=extracted, pool=pool)
     table = FeatureTable(
         found.X,
-        [images[i] for i in found.readable],
+        table_names([images[i] for i in found.readable], names),
         extraction.get_feature_names_out().tolist(),
         extraction.groups_,
         list(extraction.views_),

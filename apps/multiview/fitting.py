@@ -58,7 +58,7 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
     kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
     views = counted(len(figures["views"]), "view")
     return [
-        f"{figures['samples']} samples, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
+        f"{counted(figures['samples'], 'sample')}, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
         f"  loss: {figures['loss']}",
         *map(_view_line, figures["views"]),
     ]
@@ -247,7 +247,7 @@ def transform_views(
     check_outputs([codes], force, inputs=[model, *read_files(sources)])
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))
-    _write(codes, W, found.keys, [f"component{k}" for k in range(W.shape[1])], force)
+    _write(codes, W, found.keys, [key or "key", *(f"component{k}" for k in range(W.shape[1]))], force)
     return Report(
         figures={"samples": len(W), "n_components": W.shape[1]},
         lines=[f"{counted(len(W), 'sample')}, {counted(W.shape[1], 'code')} each"],
@@ -307,7 +307,7 @@ def impute_views(
             own = found.views.get(name)
             # entries that were given are written exactly as they were
             values = whole[name] if own is None else np.where(np.isnan(own), whole[name], own)
-            _write(path, values, found.keys, [f"{name}_{i}" for i in range(values.shape[1])], force)
+            _write(path, values, found.keys, [key or "key", *(f"{name}_{i}" for i in range(values.shape[1]))], force)
     filled = f", {counted(missing, 'missing view')} filled in" if missing else ""
     return Report(
         figures={"samples": len(found.keys), "n_components": len(known.model.components_), "filled": missing},
@@ -350,13 +350,13 @@ def _stems(names: Sequence[str]) -> list[str]:
 
 
 def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:
-    """Write a matrix as ``.npy``, or as a table with the samples' `keys` first and columns named `names`."""
+    """Write a matrix as ``.npy``, or as a table with the samples' `keys` first, and the headings `names`."""
     if Path(path).suffix.lower() == ".npy":
         with output_file(path, force=force) as temporary, temporary.open("wb") as file:
             np.save(file, values, allow_pickle=False)
     else:
         rows = ([key, *(f"{value:.7g}" for value in row)] for key, row in zip(keys, values, strict=True))
-        write_csv(path, [["key", *names], *rows], force=force)
+        write_csv(path, [names, *rows], force=force)
 
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:

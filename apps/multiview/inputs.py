@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from visionnmf._checks import shown
+from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
@@ -97,7 +98,7 @@ def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key:
         absent = [name for name in views.keys if name not in known]
         if absent:
             raise UnreadableError(
-                f"{path}: has no label for {len(absent)} samples, the first of them {absent[0]!r:.60}"
+                f"{path}: has no label for {counted(len(absent), 'sample')}, such as {absent[0]!r:.60}"
             )
         return np.array([known[name] for name in views.keys])
     if len(values) != len(views.keys):

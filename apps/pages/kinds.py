@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import cv2
 import numpy as np
 
-from visionnmf._checks import check_matplotlib
-from visionnmf._text import counted, printable
+from visionnmf._text import as_column, counted, printable
+from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
 from .media import Clip, as_clip, reduced
-from .page import LARGE, SMALL, Block, Page, cell, share_cell
+from .page import LARGE, SMALL, Block, Page, cell, share_cell, written
 
 CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
 MOST_POINTS = 2000  # sessions of a timeline, events of a video
 WIDTH, HEIGHT, EDGE, TOP, LEFT = 900, 300, 12, 36, 70  # of a timeline; what is below, above and left of its points
-FACE = 640  # pixels of a photograph's longer side
+FACE, LEAST_FACE = 640, 200  # pixels of a photograph's longer side: at most, and at least
+PANELS = ("as read", "corrupted pixels", "cleaned", "reconstructed")  # of a face
 FEW = 5  # methods whose score is in the headline
 DEVIATION = "_deviation"  # how the names of standard deviations end
 VERDICTS = ("confirmed", "level", "reversed")
@@ -37,11 +40,16 @@ QUICK = "A quick run: fewer splits, starts or ranks. No claim is judged; do not 
 class SegmentPage(Page):
     """A slider between photograph and overlay, and a table of segments."""
 
-    heading, inputs, n_lines = "Segments", "images", 1
+    heading, inputs, n_lines, pictured = "Segments", "images", 1, "_overlay.png"
+    columns = ("picture", "image", "segments", "state", "result")
+
+    def numbers(self, report: Report) -> list[Any]:
+        """Return how many segments there are."""
+        return [len(report.sizes) if isinstance(report.figures.get("sizes"), list) else None]
 
     def count(self, report: Report) -> None:
         """Count the segments, and images."""
-        self.counts["segments"] += len(report.sizes) if isinstance(report.sizes, list) else 0
+        self.counts["segments"] += self.numbers(report)[0] or 0
         self.counts["images"] += 1
 
     def blocks(self, report: Report) -> Iterator[Block]:
@@ -50,27 +58,29 @@ class SegmentPage(Page):
             yield from super().blocks(report)
             yield self.table(["method", "segments"], [[name, len(own)] for name, own in report.sizes.items()])
             return
-        photograph, names = read_reduced(report.inputs[0])[0], ("photograph", "segments")
-        pictures = zip((photograph, _written(report, "_overlay.png")), names, strict=True)
-        images = [self.image(picture, name) for picture, name in pictures]
-        if None not in images:
-            yield {"kind": "slider", "images": images, "names": names}
+        pictures = read_reduced(report.inputs[0])[0], read_image(written(report, "_overlay.png"))
+        names = ("photograph", "segments")
+        images = [self.image(picture, name) for picture, name in zip(pictures, names, strict=True)]
+        colours = _colours(*pictures, read_image(written(report, "_labels.png")), len(report.sizes))
         rows = [
             [cell(label, colour=own), cell(mean, colour=mean), size, share_cell(size / sum(report.sizes))]
-            for label, (size, (own, mean)) in enumerate(zip(report.sizes, _colours(photograph, report), strict=True))
+            for label, (size, (own, mean)) in enumerate(zip(report.sizes, colours, strict=True))
         ]
-        yield self.table(["segment", "mean colour", "pixels", "share, %"], rows)
+        table = self.table(["segment", "mean colour", "pixels", "share, %"], rows)
+        yield {"kind": "pair", "images": [] if None in images else images, "names": names, "table": table}
 
 
-def _colours(photograph: Any, report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the colour of each segment in the overlay, and its mean colour in the photograph."""
+def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator[tuple[str, str]]:
+    """Yield how each segment looks in the overlay, whose borders and numbers count little, and in the photograph."""
     small = reduced(photograph, LARGE)
-    pictures = [read_image(_written(report, ending)) for ending in ("_labels.png", "_segments.png")]
-    labels, drawn = (cv2.resize(each, small.shape[1::-1], interpolation=cv2.INTER_NEAREST) for each in pictures)
-    for label in range(len(report.sizes)):
+    drawn, labels = (
+        cv2.resize(each, small.shape[1::-1], interpolation=cv2.INTER_NEAREST) for each in (overlay, labels)
+    )
+    for label in range(count):
         inside = labels.reshape(*small.shape[:2], -1)[..., 0] == label
         # a segment may be too small for the reduced picture
-        own, mean = (pixels.mean(axis=0) if len(pixels) else [0] for pixels in (drawn[inside][:1], small[inside]))
+        own = np.median(drawn[inside], axis=0) if inside.any() else [0]
+        mean = small[inside].mean(axis=0) if inside.any() else [0]
         yield _hexadecimal(own), _hexadecimal(mean)
 
 
@@ -82,7 +92,8 @@ def _hexadecimal(colour: Any) -> str:
 class BackgroundPage(Page):
     """Players of frame, background and mask, and a timeline of events."""
 
-    heading, inputs = "Background and foreground", "videos"
+    heading, inputs, pictured = "Background and foreground", "videos", "_background.png"
+    columns = ("background", "video", "events", "foreground, %", "state", "result")
 
     def begin(self) -> None:
         """Begin without a video."""
@@ -96,12 +107,16 @@ class BackgroundPage(Page):
 
     def count(self, report: Report) -> None:
         """Note the share of foreground, and count the events; a live run that was finished already has no frames."""
-        if not report.frames:
-            return
-        masks = report.figures.get("masks")
-        self.shares.append(report.foreground_share if masks is None else masks.foreground_share)
-        if report.events is not None:
-            self.counts["events"] += len(report.events)
+        share, events = _foreground(report), report.figures.get("events")
+        self.shares += [] if share is None else [share]
+        if share is not None and events is not None:
+            self.counts["events"] += len(events)
+
+    def numbers(self, report: Report) -> list[Any]:
+        """Return the number of events and the share of foreground."""
+        events = report.figures.get("events")
+        share = _foreground(report)
+        return [None if events is None else len(events), share if share is None else share_cell(share)]
 
     def text(self, report: Report) -> list[str]:
         """Return the lines, without those of events, which are a block."""
@@ -118,13 +133,14 @@ class BackgroundPage(Page):
             caption = f"{len(codes)} of {counted(report.frames, 'frame')}, {clip.width} x {clip.height} pixels"
             yield {"kind": "players", "clip": clip, "names": names, "codes": codes, "caption": caption}
         else:
-            yield from self.figure(_written(report, "_background.png"), "background")
+            yield from self.figure(written(report, "_background.png"), "background")
         if report.events:
             yield self._events(report, clip, first)
+            yield self._table(report)
 
     def _clip(self, report: Report) -> tuple[Clip | None, Sequence[str]]:
         """Return the players of the preview, or of the overlay, with their names; None without either, or room."""
-        preview, overlay = _written(report, "_preview.mp4"), _written(report, "_overlay.mp4")
+        preview, overlay = written(report, "_preview.mp4"), written(report, "_overlay.mp4")
         video, names = preview or overlay, ("frame", "background", "foreground") if preview else ("overlay",)
         if not video or self.room <= 0:
             return None, names
@@ -143,20 +159,34 @@ class BackgroundPage(Page):
             lane = next((i for i, end in enumerate(ends) if end <= event["start"]), len(ends))
             ends[lane : lane + 1] = [event["end"]]
             text = f"{event['event']}: {_clock(event['start'])} to {_clock(event['end'])}"
+            text += f", at most {event['peak_area']:.1%} of the picture{event['note'] and ', '}{event['note']}"
             picture = Path(report.outputs[0]).with_name(event["thumbnail"])
-            shown.append(
-                {
-                    "left": round(scale * (event["start"] - first), 2),
-                    "wide": round(scale * (event["end"] - event["start"]), 2),
-                    "lane": lane,
-                    "frame": int(np.abs(moments - event["peak_time"]).argmin()),
-                    "image": self.image(str(picture), text, SMALL) if picture.is_file() else None,
-                    "text": f"{text}, at most {event['peak_area']:.1%} of the picture",
-                }
-            )
+            image = self.image(str(picture), text, SMALL) if picture.is_file() else None
+            frame = int(np.abs(moments - event["peak_time"]).argmin())
+            sides = (event["start"] - first, event["end"] - event["start"])
+            left, wide = (round(scale * side, 2) for side in sides)
+            shown.append({"left": left, "wide": wide, "lane": lane, "frame": frame, "image": image, "text": text})
         self.limits["events"] += len(report.events) - len(shown)
         block = {"kind": "events", "events": shown, "lanes": len(ends), "seeks": clip is not None}
         return block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(report.events), "event")}
+
+    def _table(self, report: Report) -> Block:
+        """Return the table of events, without columns that are empty; the page may be elsewhere than the clips."""
+        names, rows = ["event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
+        for event in report.events:
+            start, end = event["start"], event["end"]
+            times = [cell(_clock(start)) | {"sort": start}, cell(_clock(end)) | {"sort": end}, round(end - start, 1)]
+            clip = event["clip"] and os.path.relpath(Path(report.outputs[0]).with_name(event["clip"]), self.file.parent)
+            link = clip and cell(event["clip"], href=quote(os.fsencode(clip)))
+            rows.append([event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
+        kept = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
+        return self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], "Table of events")
+
+
+def _foreground(report: Report) -> float | None:
+    """Return the share of foreground, of a live run or another one; None where there are no frames."""
+    share: float | None = getattr(report.figures.get("masks", report), "foreground_share", None)
+    return share if report.figures.get("frames") else None
 
 
 class FacesPage(Page):
@@ -179,10 +209,9 @@ class FacesPage(Page):
         words = {None: "known faces", "unknown": "unknown faces", "unlike": "probable non-faces"}
         for one in [report.identity, *report.others] if report.state == "done" else []:
             self.counts[words[one.reason]] += 1
-            who = {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason, one.person)
             distance = cell(one.distance, bar=one.distance)
             name = cell(self.name(report), href=link)
-            self.faces.append([name, who, one.nearest, distance, one.threshold, share_cell(one.corrupted)])
+            self.faces.append([name, _who(one), one.nearest, distance, one.threshold, share_cell(one.corrupted)])
         return []
 
     def blocks(self, report: Report) -> Iterator[Block]:
@@ -194,8 +223,10 @@ class FacesPage(Page):
         for box in report.boxes:
             row, column, height, width = (round(scale * side) for side in box)
             cv2.rectangle(drawn, (column, row), (column + width, row + height), (255, 64, 64), 2)
-        yield from self.figure(drawn, "photograph")
-        yield from self.figure(report.shown["corrupted"](), "as read; corrupted pixels; cleaned; reconstructed")
+        yield from self.figure(enlarged(drawn, LEAST_FACE), "photograph")
+        for one, *panels in zip([report.identity, *report.others], *report.shown["panels"](), strict=True):
+            for name, panel in zip(PANELS, panels, strict=True):
+                yield from self.figure(enlarged(panel, LEAST_FACE), f"{_who(one)}: {name}")
         ranking = [
             [number, person, cell(distance, bar=distance)]
             for number, one in enumerate([report.identity, *report.others], 1)
@@ -205,8 +236,13 @@ class FacesPage(Page):
             yield self.table(["face", "person", "distance"], ranking, "Nearest people")
 
 
+def _who(one: Any) -> str:
+    """Return who is on a face, or why it has no name."""
+    return {"unknown": "nobody known", "unlike": "probably not a face"}.get(one.reason) or str(one.person)
+
+
 class TrainingPage(Page):
-    """Components, and what was judged corrupted on the training images."""
+    """The people, the error rates, components, and what was judged corrupted on the training images."""
 
     heading = "People that a model knows"
 
@@ -254,7 +290,7 @@ class AnnotatePage(Page):
             # a table of features may name pictures that are elsewhere
             image = self.image(name, _short(name), 2 * SMALL) if Path(name).is_file() else None
             table = self.table(["word", "score", "because of"], rows, _short(name))
-            yield {"kind": "pair", "image": image, "table": table}
+            yield {"kind": "pair", "images": [image] * (image is not None), "table": table}
         self.limits["images"] += max(0, len(report.images) - MOST_POINTS)
         rows = [[word, cell(count, bar=count / words.most_common(1)[0][1])] for word, count in words.most_common()]
         yield self.table(["word", "images"], rows, "How often each word was given")
@@ -368,23 +404,27 @@ class EvaluationPage(Page):
         else:
             self.counts["methods"] += len(methods)
         yield self._records(report.table, "Means, and standard deviations over splits where there are several")
-        yield self._records(report.rows, "All rows")
-        if "curves" in report.shown:
-            check_matplotlib()
-            yield from self.vector(report.shown["curves"](), "Curves of the methods")
+        if len(report.rows) > len(report.table):  # otherwise each mean is that of one row
+            yield self._records(report.rows, "All rows")
+        yield from super().blocks(report)
 
     def _records(self, rows: Sequence[dict[str, Any]], caption: str) -> Block:
         """Return rows with named values as a table, without columns that have no value; deviations join the means."""
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(DEVIATION)]
         names = [name for name in names if any(row.get(name) is not None for row in rows)]
-        cells = [[cell(row.get(name), deviation=row.get(name + DEVIATION)) for name in names] for row in rows]
-        return self.table([name.replace("_", " ") for name in names], cells, caption)
+        columns = []
+        for name in names:
+            values, deviations = ([row.get(key) for row in rows] for key in (name, name + DEVIATION))
+            texts = as_column(values, deviations)
+            columns.append([cell(value, text=text) for value, text in zip(values, texts, strict=True)])
+        return self.table([name.replace("_", " ") for name in names], list(zip(*columns, strict=True)), caption)
 
 
 class ReproducePage(Page):
     """What the papers have beside ours, with curves."""
 
     heading, inputs = "Tables and figures of the papers", "items"
+    most_sections = 200  # all of them, of which the last may lack their pictures
     columns = ("item", "data", "result")
 
     def begin(self) -> None:
@@ -434,11 +474,6 @@ def _short(file: str) -> str:
     return str(Path(*Path(file).parts[-2:]))
 
 
-def _written(report: Report, ending: str) -> str:
-    """Return the written file whose name ends so; an empty text if there is none."""
-    return next((file for file in report.outputs if file.endswith(ending)), "")
-
-
 def _clock(seconds: float) -> str:
     """Return a time as 1:02.3."""
     tenths = round(10 * seconds)
@@ -466,7 +501,7 @@ def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, 
     ParameterError if jinja2 is missing or the file is no .html, and MediaError if it cannot or may not be written.
     """
     if find_spec("jinja2") is None:
-        raise ParameterError(f"report must have jinja2 to write it; got none; {installed_by('report')}")
+        raise ParameterError(f"report needs jinja2, which is not installed; {installed_by('report')}")
     if file.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"report must be a file that ends in .html; got {str(file)!r}")
     try:

@@ -30,6 +30,7 @@ MOST_ROWS = 1000  # of a table
 MOST_UNFOLDED = 40  # rows of a table that is seen at once
 MOST_TILES = 200  # pictures of a contact sheet
 MOST_SENTENCES = 100  # of each kind that needs attention, and names of files of an input
+FEW = 8  # inputs that a sentence names at once
 MOST_PICTURES = 6  # written pictures that a section shows if its kind shows nothing else
 MOST_LETTERS = 200  # of a figure among the details; longer ones are left to blocks and files
 ROOM = 7 << 20  # characters of pictures and videos; with the rest a page stays below 10 MB
@@ -60,6 +61,7 @@ class Page:
     inputs: ClassVar[str] = "inputs"  # what they are called
     columns: ClassVar[tuple[str, ...]] = ("input", "state", "result")  # of the table of all inputs
     overview: ClassVar[str] = ""  # what is above it; empty for "All inputs"
+    pictured: ClassVar[str] = ""  # how the names of written pictures end that are in that table; empty for none
     most_sections: ClassVar[int] = MOST_SECTIONS
     stacked: ClassVar[bool] = False  # whether columns of tables are below each other on narrow screens
     n_lines: ClassVar[int | None] = None  # lines of a report that its section shows; None is all
@@ -107,7 +109,14 @@ class Page:
         """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
         words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
         name = self.name(report)
-        return [cell(name, href=link), STATES[report.state], words.removeprefix(f"{name}: ")]
+        row = [cell(name, href=link), *self.numbers(report), STATES[report.state], words.removeprefix(f"{name}: ")]
+        file = written(report, self.pictured) if len(self.rows) < MOST_ROWS else ""
+        image = self.image(file, name, SMALL) if self.pictured and Path(file).is_file() else None
+        return [cell("") | {"image": image}] * bool(self.pictured) + row
+
+    def numbers(self, report: Report) -> list[Any]:
+        """Return the numbers of an input in that table, also of one that failed."""
+        return []
 
     def has_section(self, report: Report) -> bool:
         """Return whether an input that was worked on deserves a section."""
@@ -118,10 +127,15 @@ class Page:
         return report.lines[: self.n_lines]
 
     def blocks(self, report: Report) -> Iterable[Block]:
-        """Yield what a section shows of its input: here drawings, or the first pictures that were written."""
-        if drawings := report.shown.get("drawings"):
-            for caption, draw in drawings.items():
-                yield from self.figure(draw(), caption)
+        """Yield what a section shows of its input: here what `shown` has, or the first pictures that were written."""
+        for caption, (columns, rows) in report.shown.get("tables", {}).items():
+            yield self.table(columns, rows, caption)
+        for caption, tiles in report.shown.get("sheets", {}).items():
+            yield self.sheet(tiles, caption)
+        for kind, show in {"drawings": self.figure, "vectors": self.vector}.items():
+            for caption, draw in report.shown.get(kind, {}).items():
+                yield from show(draw(), caption)
+        if report.shown:
             return
         pictures = [name for name in report.outputs if name.endswith(".png")]
         self.limits["pictures and videos"] += max(0, len(pictures) - MOST_PICTURES)
@@ -237,6 +251,7 @@ class Page:
             headline=[*self.headline(), *rest],
             attention={kind: list(self.attention[kind].items())[:MOST_SENTENCES] for kind in kinds},
             inputs=self.inputs,
+            few=FEW,
             most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
             sections=self.sections,
@@ -263,14 +278,11 @@ class Page:
         }
 
 
-def cell(
-    value: Any, *, bar: float | None = None, shade: float = 0.0, deviation: float | None = None, **more: str
-) -> Block:
-    """Return a cell of a table: its text and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
+def cell(value: Any, *, bar: float | None = None, shade: float = 0.0, **more: str) -> Block:
+    """Return a cell of a table: `text` and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     text = "" if value is None or (number and not math.isfinite(value)) else _number(value)
     sort = value if number and text else text
-    text += "" if deviation is None else f" ± {deviation:.2g}"
     bar = None if bar is None else min(1.0, max(0.0, bar))
     return {"text": text, "sort": sort, "number": number, "bar": bar, "shade": shade, "colour": "", "href": ""} | more
 
@@ -278,6 +290,11 @@ def cell(
 def share_cell(share: float) -> Block:
     """Return a share, 0 to 1, as a cell in per cent."""
     return cell(round(100 * share, 2), bar=share)
+
+
+def written(report: Report, ending: str) -> str:
+    """Return the written file whose name ends so; an empty text if there is none."""
+    return next((file for file in report.outputs if file.endswith(ending)), "")
 
 
 def _shown(value: Any) -> Any:

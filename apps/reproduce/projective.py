@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from visionnmf.apps.drawing import components_picture, grey_pictures, tiled
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
 from visionnmf.models import truncated_svd
 
-from .data import load_face_set
+from .data import kept, load_face_set
 from .drawing import sheet_figure
 from .experiments import Experiment, Result, Row, Sizes, compared
 
@@ -31,23 +31,38 @@ METHODS = ("NMF", "P-NMF, Euclidean", "P-NMF, divergence")
 MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def faces(n_faces: int | None = None) -> Array:
-    """Return faces of CBCL with equalised histograms, 0 to 1, a row each; all 2429 by default."""
+class Fitted(NamedTuple):
+    """Components (rank, n_features), the model of the first face, the distance from all, and the CPU seconds."""
+
+    H: Array
+    face: Array
+    distance: float
+    seconds: float
+
+
+@kept
+def faces(n_faces: int | None) -> Array:
+    """Return faces of CBCL with equalised histograms, 0 to 1, a row each; all 2429 for None."""
     images = load_face_set(FILE.removesuffix(".npz")).images[:n_faces]
     return np.array([equalize_hist(image).ravel() for image in images])
 
 
-def fitted(method: str, X: Array, rank: int, steps: int) -> tuple[Array, Array]:
-    """Return the components (rank, n_features) of a method after some steps from a random start, and its model of X."""
+@kept
+def fitted(method: str, n_faces: int | None, rank: int, steps: int) -> Fitted:
+    """Fit a method to faces by some steps from a random start."""
     # The model is ``W H`` for NMF, and for projective NMF ``X H^T H``, whose codes are projections.
     options: dict[str, Any] = {"solver": "mu", "init": "random", "max_iter": steps, "tol": 0, "random_state": 0}
+    estimator: Any
+    X, begin = faces(n_faces), time.process_time()
     if method == "NMF":
-        model = NMF(rank, loss="frobenius", **options)
-        W = model.fit_transform(X)
-        return model.components_, W @ model.components_
-    loss = "frobenius" if method == "P-NMF, Euclidean" else "kullback-leibler"
-    H = ProjectiveNMF(rank, loss=loss, **options).fit(X).components_
-    return H, X @ H.T @ H
+        estimator = NMF(rank, loss="frobenius", **options)
+        model = estimator.fit_transform(X) @ estimator.components_
+    else:
+        loss = "frobenius" if method == "P-NMF, Euclidean" else "kullback-leibler"
+        estimator = ProjectiveNMF(rank, loss=loss, **options).fit(X)
+        model = X @ estimator.components_.T @ estimator.components_
+    seconds = time.process_time() - begin
+    return Fitted(estimator.components_, model[0], float(np.linalg.norm(X - model)), seconds)
 
 
 def relative_distance(X: Array, model: Array) -> float:
@@ -60,12 +75,13 @@ def bases(sizes: Sizes) -> Result:
 
     t-SVD is the truncated decomposition with negative entries set to 0.
     """
-    X = faces(sizes.pick(full=None, quick=400))
-    sheets, rows = {}, []
+    n_faces = sizes.pick(full=None, quick=400)
+    X, sheets, rows = faces(n_faces), {}, []
     for method in METHODS:
-        H, model = fitted(method, X, RANK, BASE_STEPS)
-        sheets[method] = components_picture(H, SHAPE, most=RANK, across=25)
-        rows.append(Row(f"{method}: relative distance of the reconstruction", relative_distance(X, model)))
+        found = fitted(method, n_faces, RANK, BASE_STEPS)
+        sheets[method] = components_picture(found.H, SHAPE, most=RANK, across=25)
+        distance = found.distance / float(np.linalg.norm(X))
+        rows.append(Row(f"{method}: relative distance of the reconstruction", distance))
     # t-SVD is a matrix and no product, so its right singular vectors are shown, each stretched to [0, 1]
     model = truncated_svd(X, RANK)
     right = np.linalg.svd(model, full_matrices=False)[2][:RANK]
@@ -77,16 +93,16 @@ def bases(sizes: Sizes) -> Result:
 
 def reconstructions(sizes: Sizes) -> Result:
     """Repeat figure 2 of the paper of P-NMF: a face and its reconstructions with 25, 49 and 81 components."""
-    X = faces(sizes.pick(full=None, quick=400))
-    models = {"t-SVD": [truncated_svd(X, r) for r in RANKS]}
+    n_faces = sizes.pick(full=None, quick=400)
+    X = faces(n_faces)
+    models = {"t-SVD": [truncated_svd(X, r)[0] for r in RANKS]}
     for method in METHODS:
         for steps in STEPS:
-            models[f"{method}, {steps} steps"] = [fitted(method, X, r, steps)[1] for r in RANKS]
+            models[f"{method}, {steps} steps"] = [fitted(method, n_faces, r, steps).face for r in RANKS]
     face, sheets, rows = X[0], {}, []
     for name, found in models.items():
-        shown = np.array([face, *(model[0] for model in found)])
-        sheets[name] = tiled([list(grey_pictures(255 * shown, SHAPE))])
-        distances = " / ".join(f"{relative_distance(face, model[0]):.3f}" for model in found)
+        sheets[name] = tiled([list(grey_pictures(255 * np.array([face, *found]), SHAPE))])
+        distances = " / ".join(f"{relative_distance(face, model):.3f}" for model in found)
         rows.append(Row(f"{name}: relative distances of this face", distances, paper="by eye"))
     caption = f"A face, and its reconstructions with {', '.join(map(str, RANKS))} components."
     return Result(rows, {caption: sheet_figure(sheets)})
@@ -94,15 +110,11 @@ def reconstructions(sizes: Sizes) -> Result:
 
 def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
-    X = faces(sizes.pick(full=None, quick=400))
-    found: dict[str, list[float]] = {}  # the distance of each method after the numbers of steps in MARKS
-    step_seconds = {}
-    for method in METHODS:
-        begin = time.process_time()
-        fitted(method, X, RANK, STEPS[0])
-        step_seconds[method] = (time.process_time() - begin) / STEPS[0]
-        models = [fitted(method, X, RANK, steps)[1] for steps in MARKS]
-        found[method] = [float(np.linalg.norm(X - model)) for model in models]
+    n_faces = sizes.pick(full=None, quick=400)
+    X = faces(n_faces)
+    # the distance of each method after the numbers of steps in MARKS
+    found = {method: [fitted(method, n_faces, RANK, steps).distance for steps in MARKS] for method in METHODS}
+    step_seconds = {method: fitted(method, n_faces, RANK, STEPS[0]).seconds / STEPS[0] for method in METHODS}
     nmf, early, last = found["NMF"], MARKS.index(10), len(MARKS) - 1
     near = {  # the steps after which a method is within 5 % of its last distance
         method: next(mark for mark, value in zip(MARKS, values, strict=True) if value <= 1.05 * values[-1])

@@ -16,6 +16,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from visionnmf.engine.blocks import Block, blocks, map_blocks, one_blas_thread
+
 Floats = NDArray[np.float32]
 
 FILE = Path(__file__).with_name("network.npz")
@@ -36,6 +38,7 @@ def load_network(path: Path = FILE) -> dict[str, Floats]:
         return {name: arrays[name].astype(np.float32) for name in arrays}
 
 
+@one_blas_thread()  # the products are small, and BLAS's own threads wait for one another on a busy machine
 def find_boundaries(image: Floats, network: dict[str, Floats]) -> tuple[Floats, Floats]:
     """Run the network on an sRGB picture (height, width, 3) in [0, 1].
 
@@ -88,9 +91,13 @@ def _convolve(x: Floats, network: dict[str, Floats], name: str, *, stride: int =
     matrix = weights.reshape(-1, n_out)
     out = np.empty((height, width, n_out), np.float32)
     rows = max(1, CHUNK // (width * len(matrix)))
-    for start in range(0, height, rows):
-        part = patches[start : start + rows].reshape(-1, len(matrix))
-        np.matmul(part, matrix, out=out[start : start + rows].reshape(-1, n_out))
+
+    def multiply(block: Block) -> None:
+        """Write these rows of the result."""
+        part = slice(*block)
+        np.matmul(patches[part].reshape(-1, len(matrix)), matrix, out=out[part].reshape(-1, n_out))
+
+    map_blocks(multiply, blocks(height, rows))
     out *= network[f"{name}.gain"]
     out += network[f"{name}.b"]
     return out

@@ -19,6 +19,7 @@ from .hierarchy import count_labels, neighbour_pairs
 OUTSIDE = 65535  # the label of pixels outside a mask
 ALIKE = 50  # two colours are alike if all of red, green and blue differ by less
 PANEL = 480  # the largest width of a picture beside others
+BRIGHT = 118  # grey level on which black and white have the same contrast, by WCAG 2
 NUMBERED = 20  # the number of segments, from the largest on, that get their number drawn
 
 
@@ -150,7 +151,10 @@ def _write_number(picture: NDArray[np.uint8], inside: NDArray[np.bool_], text: s
     if room < np.hypot(width, height) / 2:
         return
     corner = (int(x - width / 2), int(y + height / 2))
-    for colour, extra in ((0, 2), (255, 0)):  # a wider black number first is the outline of the white one
+    top, left = max(0, corner[1] - height), max(0, corner[0])
+    there = cv2.cvtColor(np.ascontiguousarray(picture[top : corner[1] + 1, left : left + width]), cv2.COLOR_RGB2GRAY)
+    ink = 255 if there.mean() < BRIGHT else 0
+    for colour, extra in ((255 - ink, 2), (ink, 0)):  # a wider number first is the outline of the other one
         cv2.putText(picture, text, corner, cv2.FONT_HERSHEY_SIMPLEX, size, (colour,) * 3, thick + extra * thick)
 
 

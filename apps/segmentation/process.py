@@ -29,6 +29,7 @@ from .segmenter import SegmentationResult, fewer_segments, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
 PAPER_SEGMENTS = 5
+SOFT = 3  # colours between a marker's and the background's: its edges are smooth
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
 Content = str | bytes | dict[str, Any] | NDArray[Any]
@@ -39,6 +40,8 @@ def _sixteen_bits(boundaries: NDArray[np.float32]) -> NDArray[np.uint16]:
     boundaries *= 65535
     return np.rint(boundaries, out=boundaries).astype(np.uint16)
 
+
+NUMBERED = ("cutouts", "memberships")  # outputs in a folder, with one picture for each segment
 
 PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
@@ -109,22 +112,24 @@ def process_image(
     io.check_outputs([*files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
     # replace are removed at the end.
-    numbered = [kind for kind in ("cutouts", "memberships") if getattr(outputs, kind)]
-    earlier = [file for kind in numbered for file in _earlier_numbered(folder / f"{stem}_{kind}", stem, force)]
+    folders = [folder / f"{stem}_{kind}" for kind in NUMBERED if getattr(outputs, kind)]
+    earlier = [file for own in folders for file in _earlier_numbered(own, stem, force)]
     image, shape = io.read_reduced(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ segments? in place of")  # a note says so
         result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
     markers: list[dict[str, Any]] = []
+    notes = []
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
+        notes = _marker_notes(markers, drawn.n_soft)
     io.output_folder(folder)
     labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
     with io.together():
         for file, make in files.items():
-            _write(file, labels if make is PICTURES["labels"] else make(result), force)
-        each = [file for kind in numbered for file in _write_numbered(folder / f"{stem}_{kind}", stem, result, force)]
+            write_content(file, labels if make is PICTURES["labels"] else make(result), force)
+        each = [file for own in folders for file in _write_numbered(own, stem, result, force)]
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
@@ -135,6 +140,7 @@ def process_image(
         "markers": markers,
         "seconds": time.perf_counter() - begin,
     }
+    stale = [path for path in _all_results(folder, stem) if path not in files and path not in folders and path.exists()]
     fewer = fewer_segments(wanted, len(result.sizes))
     n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
     found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
@@ -143,8 +149,19 @@ def process_image(
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *_marker_notes(markers)],
+        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *notes, *_stale(stale)],
     )
+
+
+def _all_results(folder: Path, stem: str) -> list[Path]:
+    """Name the files and folders that a run with all outputs writes for a picture."""
+    every = Outputs(formats=[*FORMATS], memberships=True)
+    return [folder / f"{stem}_{ending}" for ending in (*_contents("", every), *NUMBERED)]
+
+
+def _stale(results: list[Path]) -> list[str]:
+    """Return a sentence about results of an earlier run beside those of this one; they may show other segments."""
+    return [f"of an earlier run: {', '.join(path.name for path in results)}"] if results else []
 
 
 def _enlarged(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
@@ -185,17 +202,15 @@ def _corrected(
     return result, rows
 
 
-def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
-    """Return a sentence about the segments of all colours, and one for each colour that joined some."""
-    if not markers:
-        return []
+def _marker_notes(markers: list[dict[str, Any]], n_soft: int) -> list[str]:
+    """Return a sentence about the segments of all colours, one for each that joined some, one about smooth edges."""
+    soft = (
+        f"{n_soft} of {len(markers)} colours lie between another one and the background, as at smooth edges of lines, "
+        "and are markers of their own; draw with a hard pencil"
+    )
     listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers)
-    joined = [
-        f"{row['colour']} joined segments {', '.join(map(str, row['joined']))} of those without markers"
-        for row in markers
-        if row["joined"]
-    ]
-    return [f"markers: {listed}", *joined]
+    joined = [f"{row['colour']} joined {len(row['joined'])} segments" for row in markers if row["joined"]]
+    return [f"markers: {listed}", *joined, *[soft] * (n_soft >= SOFT)]
 
 
 @traceable
@@ -233,12 +248,14 @@ def process_paper(
 class DrawnMarkers(NamedTuple):
     """Markers in a picture: a number from 1 at each marked pixel, else 0; the name and the RGB of each one's colour.
 
-    There are no `colours` if they are the same in 8 bits, as in a label map of 16 bits.
+    There are no `colours` if they are the same in 8 bits, as in a label map of 16 bits. `n_soft` of them lie between
+    the background's and one of more pixels.
     """
 
     numbers: NDArray[np.int64]
     names: list[str]
     colours: NDArray[np.uint8] | None
+    n_soft: int
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:
@@ -263,23 +280,45 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     background = len(names) - 1 if grey and names[-1] == unmarked else counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.insert(np.arange(1, len(names)), background, 0)
-    codes = np.delete(names.astype(np.int64), background)
-    drawn = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
+    codes = names.astype(np.int64)
+    channels = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
+    drawn = np.delete(channels, background, axis=0)
     colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
     different = len(np.unique(colours, axis=0)) == len(colours)
-    return DrawnMarkers(
-        np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64),
-        [
-            hexadecimal(colour) if different else str(tuple(own.tolist()))
-            for colour, own in zip(colours, drawn, strict=True)
-        ],
-        colours if different else None,
-    )
+    if grey:  # named by the labels that napari shows, which are 1 more than in our files
+        listed = [f"label {label}" for label in (drawn[:, 0] + (names[-1] == unmarked)).tolist()]
+    else:
+        listed = [*map(hexadecimal, colours)] if different else [str(tuple(own)) for own in drawn.tolist()]
+    marked = np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
+    n_soft = _count_mixtures(drawn - channels[background], np.delete(counts, background))
+    return DrawnMarkers(marked, listed, colours if different else None, n_soft)
+
+
+def _count_mixtures(ways: NDArray[Any], counts: NDArray[Any]) -> int:
+    """Return how many colours, less the background's, lie on the way to one of more pixels; greys may be numbers."""
+    found = 0
+    for way, count in zip(ways, counts, strict=True):
+        longer = ways[(counts > count) & (np.ptp(ways, axis=1) > 0)]
+        share = longer @ way / (longer**2).sum(axis=1)
+        off = np.abs(share[:, None] * longer - way).max(axis=1)
+        found += bool((off[(share > 0) & (share < 1)] <= 2).any())  # levels, by which mixtures are rounded
+    return found
 
 
 def joined_files(formats: Sequence[str], out: Path) -> list[Path]:
     """Name the files of :func:`join_coco` in a folder, for the formats in which one file may hold many images."""
     return [out / FORMATS[name].ending for name in ("coco", "coco-polygons") if name in formats]
+
+
+def holds_only(target: Path, placed: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a joined file, if there is one, holds no images but these, so that nothing is lost with it."""
+    if not target.exists():
+        return True
+    try:
+        names = [Path(image["file_name"]).name for image in json.loads(target.read_text("utf-8"))["images"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return {*names} <= {os.path.basename(source) for source, _ in placed}
 
 
 def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = False) -> bool:
@@ -309,20 +348,20 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
         for entry in document["annotations"]:
             ids = {"id": entry["id"] + n_annotations, "image_id": entry["image_id"] + n_images}
             joined["annotations"].append(entry | ids)
-    _write(target, joined, force)
+    write_content(target, joined, force)
     return True
 
 
 def _contents(name: str, outputs: Outputs) -> dict[str, Callable[[SegmentationResult], Content]]:
     """Return what makes the content of each file, by the ending of its name; `name` is that of the picture."""
     contents = {f"{kind}.png": draw for kind, draw in PICTURES.items()}
-    contents |= {FORMATS[entry].ending: partial(_formatted, entry, name) for entry in outputs.names}
+    contents |= {FORMATS[entry].ending: partial(formatted, entry, name) for entry in outputs.names}
     if outputs.memberships:
         contents["memberships.png"] = lambda result: draw_memberships(np.asarray(result.memberships))
     return contents
 
 
-def _formatted(entry: str, name: str, result: SegmentationResult) -> Content:
+def formatted(entry: str, name: str, result: SegmentationResult) -> Content:
     """Return the segments of the picture `name` in one of the FORMATS."""
     from . import formats  # imports SciPy, which runs without formats do not need
 
@@ -330,7 +369,7 @@ def _formatted(entry: str, name: str, result: SegmentationResult) -> Content:
     return content
 
 
-def _write(file: Path, content: Content, force: bool) -> None:
+def write_content(file: Path, content: Content, force: bool) -> None:
     """Write a picture, text as UTF-8, bytes, or a dict as JSON, completely or not at all; `force` replaces a file."""
     if isinstance(content, np.ndarray):
         return io.write_image(file, content, force=force)

@@ -18,7 +18,7 @@ from visionnmf.apps.background.sources import open_clip
 from visionnmf.exceptions import TooLargeError
 
 from .layers import source_of
-from .panel import Panel, control
+from .panel import FIRST, Panel, control
 from .repeating import call, command
 
 OUTPUT, SCENE = "foreground", "background"
@@ -87,7 +87,7 @@ class Background(Panel):
                     )
                 if not len(frames) % 10:
                     yield f"Read {len(frames)} frames ..."
-            yield f"Learning from {len(frames)} frames ..."
+            yield f"Learning from {len(frames)} frames ... {FIRST}"
             yield Learnt(source, video, first, np.stack(frames), BackgroundModel(n_components).fit(frames))
 
         return self.work("Reading ...", work, self._show_learnt)
@@ -104,14 +104,26 @@ class Background(Panel):
         place = {"scale": (found.video.every, size, size), "translate": (found.first, 0, 0)}
         layer = self.put(Labels, OUTPUT, np.zeros((n, *shape), np.uint8), **place)
         layer.colormap = {COUNTS: "red", TOO_SMALL: "yellow", None: "transparent"}
-        self.viewer.dims.set_current_step(0, found.first + self._shown() * found.video.every)
+        self.viewer.dims.set_current_step(0, found.first + self._shown()[0] * found.video.every)
+        for event in (self.viewer.dims.events.current_step, self.viewer.layers.events.removed):
+            event.connect(self._beyond)
+        self._beyond()
         self.mask()
 
-    def _shown(self) -> int:
-        """Return the learnt frame that is next to the one that napari shows."""
+    def _shown(self) -> tuple[int, int]:
+        """Return the learnt frame that is next to the one that napari shows, and how far behind it that one is."""
         assert self._learnt is not None
         at = round((self.viewer.dims.point[0] - self._learnt.first) / self._learnt.video.every)
-        return min(max(at, 0), len(self._learnt.frames) - 1)
+        shown = min(max(at, 0), len(self._learnt.frames) - 1)
+        return shown, at - shown
+
+    def _beyond(self, *_: Any) -> None:
+        """Say in the picture if it was not learnt, because no foreground there does not mean that nothing was found."""
+        assert self._learnt is not None
+        text, video, beyond = self.viewer.canvas.overlays.text, self._learnt.video, self._shown()[1]
+        side = f"before {video.start:g} s" if beyond < 0 else f"after {video.end:g} s"
+        text.text = f"Frames {side} were not learnt: their foreground is not known."
+        text.visible = bool(beyond) and self.made(OUTPUT) is not None
 
     def mask(self, *_: Any) -> None:
         """Show the foreground with the present settings, of the frame that is looked at first."""
@@ -125,7 +137,7 @@ class Background(Panel):
             "outputs": OutputSettings(masks="png", events="scene"),
             "events": EventSettings(min_area=self.min_area.value),
         }
-        masks, shown, area = layer.data, self._shown(), self.min_area.value
+        masks, shown, area = layer.data, self._shown()[0], self.min_area.value
         raw = self._raw.get(self.threshold.value, {})
         self._raw = {self.threshold.value: raw}  # of one threshold, because each takes a third of the frames' memory
 
@@ -150,9 +162,9 @@ class Background(Panel):
         """Show the masks again if that of the frame that is looked at has changed."""
         assert self._learnt is not None
         layer = self.made(OUTPUT)  # None if it was removed in the meantime
-        if layer is not None and number == self._shown():
+        if layer is not None and number == self._shown()[0]:
             layer.refresh()
-        self.state.value = f"Masking {number + 1} of {len(self._learnt.frames)} frames ..."
+        self.done(f"{number + 1} of {len(self._learnt.frames)} frames are masked.")
 
     def _new_region(self, name: str) -> None:
         """Add a layer to draw a region on."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 from magicgui.widgets import PushButton
+from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
+from matplotlib.figure import Figure
 from napari.layers import Image
 from numpy.typing import NDArray
 
 from visionnmf import NMF, choices
 from visionnmf.apps.settings import Option, Seed, options_of, settings
-from visionnmf.io import stem_of
 
 from .layers import SOURCE, holds, samples_of, source_of
-from .panel import Panel, control
+from .panel import FIRST, Panel, control
 
+FACTORS = "components", "codes"
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
 
 
@@ -41,8 +42,12 @@ class Components(Panel):
         self.stack = self.choice(napari_viewer, Image, "image stack")
         self.controls = [control(FactorSettings, field.name) for field in options_of(FactorSettings)]
         self.start = PushButton(text="Factorise")
-        super().__init__(napari_viewer, [self.stack, *self.controls, self.start])
+        super().__init__(napari_viewer, [self.stack, *self.controls, self.start], has_command=False)
+        self.curves = FigureCanvasQTAgg(Figure(figsize=(4, 2.5), layout="constrained"))
+        self.curves.setMinimumHeight(200)
         self.start.changed.connect(self.factorise)
+        napari_viewer.dims.events.range.connect(self._fit)
+        napari_viewer.dims.events.current_step.connect(self._fit, position="last")  # when the picture is there
 
     def factorise(self) -> None:
         """Factorise the chosen layer."""
@@ -51,30 +56,47 @@ class Components(Panel):
             return self.say("Open an image stack first.")
         data, rgb, wanted = layer.data, layer.rgb, FactorSettings(**{each.name: each.value for each in self.controls})
 
-        def work() -> tuple[Any, dict[str, NDArray[Any]], tuple[str, str]]:
+        def work() -> tuple[Any, dict[str, NDArray[Any]], str]:
             """Return the layer, components and codes, those that are pictures as such, and how to repeat them."""
             X, shape = samples_of(data, wanted.samples, rgb=rgb)
             model = NMF(wanted.n_components, loss=wanted.loss, random_state=wanted.random_state)
             codes = model.fit_transform(X)
-            factors = {"components": model.components_, "codes": codes}
+            factors = dict(zip(FACTORS, (model.components_, codes), strict=True))
             shown = "codes" if wanted.samples == "pixels" else "components"
             factors[shown] = (codes.T if shown == "codes" else model.components_).reshape(-1, *shape)
             return layer, factors, _repeated(layer, data, wanted)
 
-        return self.work("Factorising ...", work, self._show)
+        return self.work(f"Factorising ... {FIRST}", work, self._show)
 
-    def _show(self, found: tuple[Any, dict[str, NDArray[Any]], tuple[str, str]]) -> None:
-        """Show the first picture of codes or components in place of the stack, and how to repeat them."""
-        layer, factors, (self.command.value, self.python.value) = found
-        made = [self.put(Image, name, data, visible=data.ndim == 3) for name, data in factors.items()]
+    def _show(self, found: tuple[Any, dict[str, NDArray[Any]], str]) -> None:
+        """Show the pictures in place of the stack, the other factor as a curve of each component, and how to repeat."""
+        layer, factors, self.python.value = found
+        for name, data in factors.items():
+            self.put(Image, name, data, visible=data.ndim == 3).events.visible.connect(self._fit)
+            if data.ndim == 2:
+                self.curves.figure.clear()
+                axes = self.curves.figure.subplots()
+                axes.plot(data.T if name == "components" else data, marker=".")
+                axes.set(title=name, xlabel="number in the stack")
+                axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
+                self.curves.draw_idle()
+        layer.events.visible.connect(self._fit)
         layer.visible = False
+        self.native.layout().insertWidget(len(self.controls) + 2, self.curves)  # below the button
         self.viewer.dims.set_point(-3, 0)
-        for each in made:  # behind that, because contrast is of the picture that is looked at
-            each.reset_contrast_limits()
+        self._fit()
+
+    def _fit(self, *_: Any) -> None:
+        """End the slider with what is seen, not with the hidden stack, and give each picture its own contrast."""
+        pictures = next((each for each in map(self.made, FACTORS) if each is not None and each.ndim == 3), None)
+        shown = [layer for layer in self.viewer.layers if layer.visible and layer.ndim == 3]
+        if pictures is not None and shown:
+            self.viewer.dims.set_range(-3, (0, max(layer.extent.world[1][0] for layer in shown), 1))
+            pictures.reset_contrast_limits()
 
 
-def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> tuple[str, str]:
-    """Return the command, empty where no file holds the layer, and the Python lines that repeat a factorisation."""
+def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> str:
+    """Return the Python lines that repeat a factorisation."""
     source = source_of(layer) or ""
     reader = ("visionnmf.io", "read_image") if layer.metadata.get(SOURCE) else READERS.get(Path(source).suffix.lower())
     if reader and not holds(source, data, getattr(import_module(reader[0]), reader[1])):
@@ -90,5 +112,4 @@ def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> tuple[str, str]:
         "codes = model.fit_transform(X)",
         "components = model.components_",
     ]
-    saving = f"model.save({f'{stem_of(source)}_components.npz'!r})"
-    return "" if reader is None else shlex.join(["python", "-c", "\n".join([*lines, saving])]), "\n".join(lines)
+    return "\n".join(lines)

@@ -17,6 +17,8 @@ from qtpy.QtWidgets import QApplication
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import VisionNMFError
 
+FIRST = "(longer the first time, when machine code is compiled or loaded)"
+
 
 def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
     """Return the control of a field of a record, which says its type, range, choices and help.
@@ -39,23 +41,24 @@ def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
 class Panel(Container):
     """A widget of napari. It works on one thing at a time; of what is asked meanwhile the last is done."""
 
-    def __init__(self, viewer: Any, controls: Sequence[Any]) -> None:
+    def __init__(self, viewer: Any, controls: Sequence[Any], *, has_command: bool = True) -> None:
         """Show `controls`, then what is going on, then how to repeat it."""
         self.viewer = viewer
         self.state = Label(label="", value="")
         self.command = TextEdit(label="command", tooltip="The command line that repeats this.")
         self.python = TextEdit(label="Python", tooltip="The Python call that repeats this.")
         shown: list[Any] = []
-        for text in (self.command, self.python):
+        for text in (self.command, self.python)[not has_command :]:
             text.read_only = True
-            text.min_height, text.max_height = 60, 120
+            text.min_height, text.max_height = 60, 160 if has_command else 240
             button = PushButton(text=f"Copy {text.label}")
             button.changed.connect(lambda *_, text=text: QApplication.clipboard().setText(text.value))
             shown += [text, button]
         self._worker: Any = None
         self._waiting: tuple[Any, ...] = ()
-        self._error = ""
+        self._said = ""  # what stays in sight after the work
         super().__init__(widgets=[*controls, self.state, *shown])
+        self.state.native.setWordWrap(True)
 
     @cached_property  # there before `__init__`, because controls that are given to it look here
     def _made(self) -> dict[str, Any]:
@@ -117,7 +120,7 @@ class Panel(Container):
         if self._worker is not None or not self._waiting or not self._is_open():
             return
         (doing, function, done), self._waiting = self._waiting, ()
-        self.state.value, self._error = doing, ""
+        self.state.value, self._said = doing, ""
         self._worker = worker = create_worker(function, _start_thread=False, _ignore_errors=True)
         result = worker.yielded if inspect.isgeneratorfunction(function) else worker.returned
         result.connect(lambda value: done(value) if self._is_open() else None)
@@ -129,8 +132,12 @@ class Panel(Container):
         """Go on after a work has ended."""
         self._worker = None
         if self._is_open():
-            self.state.value = self._error
+            self.state.value = self._said
             self._go_on()
+
+    def done(self, what: str) -> None:
+        """Show what came out, also after the work has ended."""
+        self.state.value = self._said = what
 
     def _is_open(self) -> bool:
         """Return whether napari's window is there."""
@@ -139,8 +146,8 @@ class Panel(Container):
     def say(self, problem: str | Exception) -> None:
         """Show what is missing or wrong, and keep it in sight when napari's notification goes away."""
         ours = isinstance(problem, str | VisionNMFError)
-        self.state.value = self._error = str(problem) if ours else f"{type(problem).__name__}: {problem}"
-        show_error(self._error)
+        self.state.value = self._said = str(problem) if ours else f"{type(problem).__name__}: {problem}"
+        show_error(self._said)
 
     def put(self, kind: type[Any], name: str, data: Any, **attributes: Any) -> Any:
         """Show data in the layer of this result, made where there is none of as many axes; return the layer."""

@@ -11,15 +11,18 @@ from visionnmf.apps.settings import options_of
 
 
 def command(name: str, source: str, **records: Any) -> str:
-    """Return the command line of an application on a source."""
+    """Return the command line of an application on a source; `records` may also have `out` and `force`."""
     words = ["visionnmf", name, source]
-    for record in records.values():
-        given = changed(record)
+    for argument, record in records.items():
+        if not options_of(type(record)) and record:
+            words += [f"--{argument}"] if record is True else [f"--{argument}", str(record)]
         for field in options_of(type(record)):
-            value = given.get(field.name)
+            value = changed(record).get(field.name)
             if value is True:
                 words.append(field.flag)
             elif value is not None and value is not False:
+                if isinstance(value, tuple) and field.option.parse:  # of one text with commas
+                    value = ",".join(value)
                 for each in value if isinstance(value, tuple) else (value,):
                     words += [field.flag, str(each)]
     return shlex.join(words)
@@ -27,11 +30,13 @@ def command(name: str, source: str, **records: Any) -> str:
 
 def call(module: str, function: str, source: str, **records: Any) -> str:
     """Return the Python call of an application on a source, with its imports."""
-    used = {name: record for name, record in records.items() if changed(record)}
-    kinds = sorted({type(record).__name__ for record in used.values()})
+    kinds = sorted({type(record).__name__ for record in records.values() if changed(record)})
     arguments = [repr(source)]
-    for name, record in used.items():
+    for name, record in records.items():
         values = ((field, str(value) if isinstance(value, Path) else value) for field, value in changed(record).items())
         given = ", ".join(f"{field}={value!r}" for field, value in values)
-        arguments.append(f"{name}={type(record).__name__}({given})")
+        if given:
+            arguments.append(f"{name}={type(record).__name__}({given})")
+        elif record and not options_of(type(record)):
+            arguments.append(f"{name}={record!r}")
     return f"from {module} import {', '.join([*kinds, function])}\n\n{function}({', '.join(arguments)})"

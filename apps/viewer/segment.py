@@ -14,15 +14,17 @@ from napari.layers import Image, Labels
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf._text import counted
 from visionnmf.apps.made import made_of
+from visionnmf.apps.segmentation.process import formatted, write_content
 from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
-from visionnmf.apps.segmentation.settings import WantedSegments
+from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
 from visionnmf.io import output_folder, recording, stem_of, together
 
 from .layers import LABELS, holds, source_of, write_labels
-from .panel import Panel, control
+from .panel import FIRST, Panel, control
 from .repeating import call, command
 
 OUTPUT = "segments"
@@ -42,21 +44,26 @@ class Segment(Panel):
         self.markers = self.choice(napari_viewer, Labels, "scribbles", optional=True)
         self.draw = PushButton(text="New scribbles", tooltip="Draw with a label for each thing; M takes the next one.")
         self.folder = FileEdit(label="folder", mode="d", value=Path())
+        formats = [("none", ()), ("all", (*FORMATS,)), *((name, (name,)) for name in FORMATS)]
+        self.formats = control(Outputs, "formats", (), widget_type="ComboBox", choices=formats)
         self.save = PushButton(text="Save labels and scribbles")
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
         self._source: str | None = None  # the file that holds the same pixels
-        self._found: Any = None  # what is shown: settings, scribbles or None, labels
+        self._found: Any = None  # what is shown: settings, scribbles or None, result, labels
         self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
         self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
+        self._replaced: Any = None  # the labels that were saved last, and of which array, if a command gives the same
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
-        super().__init__(napari_viewer, [*controls, self.folder, self.save])
+        super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save])
         self.start.changed.connect(self.grow)
         for each in (self.image, self.way, self.scale, self.number):
             each.changed.connect(self.cut)
         self.follow(self.markers, ("paint", "set_data"), self.cut)  # the latter comes when a stroke is undone
         self.draw.changed.connect(self._new_scribbles)
         self.save.changed.connect(self._save)
+        for each in (self.folder, self.formats):
+            each.changed.connect(lambda: self._found is None or self._repeat())
 
     def grow(self) -> None:
         """Find the tree of the chosen image."""
@@ -71,7 +78,7 @@ class Segment(Panel):
                 raise ParameterError(f"image must be one picture; got the shape {image.shape}; choose another layer")
             return image, segment(np.asarray(image)), source if source and holds(source, image) else None
 
-        return self.work("Finding regions ...", work, self._grown)
+        return self.work(f"Finding regions ... {FIRST}", work, self._grown)
 
     def _grown(self, found: tuple[Any, SegmentationResult, str | None]) -> None:
         """Show the segments of a new tree."""
@@ -93,25 +100,26 @@ class Segment(Panel):
         wanted = WantedSegments(**given)
         image, trees, count = self._image, self._trees, wanted.n_segments
 
-        def work() -> tuple[WantedSegments, NDArray[Any] | None, NDArray[np.uint16]]:
-            """Return the settings, scribbles, and labels for napari, whose 0 is no segment."""
+        def work() -> tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]:
+            """Return the settings, scribbles, segments, and labels for napari, whose 0 is no segment."""
             key = count if count is not None and count > max(FEW, trees[0].hierarchy.n_regions) else 0
             if key not in trees:  # superpixels, which need a finer tree
                 trees[key] = segment(np.asarray(image), key)
-            found = trees[key].at(n_segments=count, scale=wanted.scale, markers=marks)
-            return wanted, marks, found.astype(np.uint16) + np.uint16(1)
+            found = trees[key].recut(n_segments=count, scale=wanted.scale, markers=marks)
+            return wanted, marks, found, found.labels.astype(np.uint16) + np.uint16(1)
 
         self.work("Cutting ...", work, self._cut)
 
-    def _cut(self, found: tuple[WantedSegments, NDArray[Any] | None, NDArray[np.uint16]]) -> None:
+    def _cut(self, found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
         """Show segments, and how to repeat them."""
         self._found = found
-        self.put(Labels, OUTPUT, found[2].copy(), opacity=0.5)  # copied: a person may draw on it
+        self.put(Labels, OUTPUT, found[3].copy(), opacity=0.5)  # copied: a person may draw on it
+        self.done(counted(len(found[2].sizes), "segment"))
         self._repeat()
 
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does."""
-        (wanted, marks, _), (file, drawn), self.command.value = self._found, self._drawn, ""
+        (wanted, marks, *_), (file, drawn), self.command.value = self._found, self._drawn, ""
         if self._is_other():
             return
         if self._source is None:
@@ -120,8 +128,10 @@ class Segment(Panel):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
         else:
             wanted = wanted if marks is None else replace(wanted, markers=file)
-            self.command.value = command("segment", self._source, wanted=wanted)
-            self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, wanted=wanted)
+            given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
+            given |= {"out": str(self.folder.value), "force": (self._file(LABELS), id(self._image)) == self._replaced}
+            self.command.value = command("segment", self._source, **given)
+            self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, **given)
 
     def _is_other(self) -> bool:
         """Say so if another image is chosen than the segmented one, and return whether one is."""
@@ -146,33 +156,39 @@ class Segment(Panel):
         return self.folder.value / f"{stem_of(self._source or 'image')}{ending}"
 
     def _save(self) -> None:
-        """Write the labels, and the scribbles that the command takes; a file of somebody else is kept."""
+        """Write the labels, the scribbles that the command takes, and formats; a file of somebody else is kept."""
         segments = self.made(OUTPUT)
         if segments is None or self._found is None:
             return self.say("Press Segment first.")
         if self._is_other():
             return None
-        wanted, marks, labels = self._found
+        wanted, marks, result, labels = self._found
+        by_hand = not np.array_equal(segments.data, labels)  # which neither formats nor a command know
+        outputs = Outputs(formats=None if by_hand else self.formats.value or None)
         files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]
+        others = {self._file(f"_{FORMATS[name].ending}"): name for name in outputs.names}
         try:
             output_folder(self.folder.value)
-            for file in files:
+            for file in (*files, *others):
                 if file.exists() and self._saved.get(file) is not self._image:
                     raise OutputExistsError(f"{file}: exists already; choose another folder")
             with TemporaryDirectory() as scratch:  # for the digest of scribbles, which get their name with the labels
                 for file in files[1:]:
                     (written,) = write_labels(str(Path(scratch, file.name)), marks, {})
                     wanted = replace(wanted, markers=Path(written))
-                made = made_of(self._source, {"wanted": wanted})
-            drawn_on = self._source is None or not np.array_equal(segments.data, labels)  # which no command repeats
+                made = made_of(self._source, {"wanted": wanted, "outputs": outputs})
             with together():
                 for file in files[1:]:
                     write_labels(str(file), marks, {})
-                with nullcontext() if drawn_on else recording(**made):
+                with nullcontext() if by_hand or self._source is None else recording(**made):
                     write_labels(str(files[0]), segments.data, {})
+                    for file, name in others.items():
+                        write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
         except VisionNMFError as error:
             return self.say(error)
-        self._saved |= dict.fromkeys(files, self._image)
+        self._saved |= dict.fromkeys((*files, *others), self._image)
+        self._replaced = None if by_hand else (files[0], id(self._image))
         self._drawn = self._drawn if marks is None else (files[1], marks)
-        self.state.value = f"Saved {' and '.join(file.name for file in files)}."
+        left_out = ", but no formats, because segments were drawn on" if by_hand and self.formats.value else ""
+        self.done(f"Saved {', '.join(each.name for each in (*files, *others))}{left_out}.")
         return self._repeat()

@@ -62,16 +62,13 @@ def test_each_published_command_is_one_that_there_is(script, parts):
         inspect.signature(there[words[0]]).bind(*arguments, **options)
 
 
-def test_figures_of_each_published_script_name_their_commit():
+def test_figures_of_each_published_script_and_benchmarks_name_their_commit(monkeypatch):
     rows = [
         line for line in (ROOT / "docs" / "benchmarks.md").read_text().splitlines() if re.match(r"\| `\w+\.py`", line)
     ]
     for name in spelt_out():
         (row,) = [row for row in rows if f"`{name}`" in row]
         assert re.search(r"\b[0-9a-f]{7}\b", row.rsplit("|", 2)[1]), row
-
-
-def test_a_benchmark_prints_its_commit(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     from _machine import machine
 

@@ -77,12 +77,9 @@ def test_occlusion_is_one_white_square_an_image_at_any_position():
         assert counts.min() > 0.7 * 2000 / len(starts)
 
 
-def test_occlusion_has_a_default_side_and_is_cut_to_the_image():
+def test_occlusion_is_cut_to_the_image_and_salt_and_pepper_black_or_white_evenly():
     assert corrupt(ramp(3, 32, 40), "occlusion", return_mask=True, random_state=0)[1].sum((1, 2)).tolist() == [144] * 3
     assert corrupt(ramp(3, 5, 9), "occlusion", 99, return_mask=True, random_state=0)[1].all()
-
-
-def test_salt_and_pepper_is_black_or_white_evenly():
     corrupted, mask = corrupt(ramp(100), "salt_and_pepper", 0.4, return_mask=True, random_state=0)
     assert mask.mean() == pytest.approx(0.4, abs=0.01)
     levels, counts = np.unique(corrupted[mask], return_counts=True)
@@ -108,16 +105,13 @@ def test_noise_has_the_size_asked_for_and_poisson_counts_photons():
     assert fewer.std() > 2 * counted.std()
 
 
-def test_dead_lines_are_whole_black_rows_and_columns():
+def test_dead_lines_are_whole_and_integers_rounded_and_clipped():
     corrupted, mask = corrupt(ramp(300), "dead_lines", 0.2, return_mask=True, random_state=0)
     assert not corrupted[mask].any()
     rows, columns = mask.all(2), mask.all(1)
     np.testing.assert_array_equal(mask, rows[:, :, None] | columns[:, None, :])
     assert rows.mean() == pytest.approx(0.2, abs=0.02)
     assert columns.mean() == pytest.approx(0.2, abs=0.02)
-
-
-def test_integers_are_rounded_and_clipped_not_wrapped():
     bright = np.full((20, 30, 30), 250, np.uint8)
     noisy = corrupt(bright, "gaussian", 30, random_state=0)
     assert (noisy == 255).mean() > 0.3

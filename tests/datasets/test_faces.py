@@ -215,11 +215,7 @@ def test_npz_with_numbers_strings_names_or_nobody(tmp_path, rng):
     [
         ({"labels": np.arange(3)}, UnreadableError, "it has no images, it holds 'labels'"),
         ({"images": np.zeros((3, 4), np.uint8)}, UnsupportedError, r"images must have the shape .*, got \(3, 4\)"),
-        (
-            {"images": np.zeros((0, 4, 4), np.uint8)},
-            UnsupportedError,
-            r"images must have the shape .*, got \(0, 4, 4\)",
-        ),
+        ({"images": np.zeros((0, 4, 4), np.uint8)}, UnsupportedError, r"images must have the shape .*, got"),
         ({"images": np.full((1, 2, 2), 256)}, UnsupportedError, r"in \[0, 255\], got values from 256 to 256"),
         ({"images": np.full((1, 2, 2), np.nan)}, UnsupportedError, "grey values must be known, got NaN for 4 of them"),
         ({"images": np.zeros((1, 2, 2), complex)}, UnsupportedError, "images must be numbers, got complex128"),

@@ -116,10 +116,7 @@ def test_occlusion_covers_a_seventh_of_the_image_by_default_and_is_cut_to_a_flat
 
 
 @few
-@given(
-    sizes=st.tuples(*[st.integers(1, 6)] * 3),
-    corruption=st.sampled_from(CORRUPTIONS),
-)
+@given(sizes=st.tuples(*[st.integers(1, 6)] * 3), corruption=st.sampled_from(CORRUPTIONS))
 def test_low_rank_at_any_size(sizes, corruption):
     data = make_corrupted_low_rank(*sizes, corruption=corruption, random_state=0)
     assert data.X.shape == data.clean.shape == sizes[:2]
@@ -148,15 +145,12 @@ def test_noise_has_the_deviation_asked_for_whatever_the_objects():
     assert (noisy.astype(float) - clean).std() == pytest.approx(0.03 * 255, rel=0.05)
 
 
-def test_background_is_the_scene_in_mean_light_without_noise():
+def test_the_background_is_the_scene_in_mean_light_and_the_empty_clip_has_rank_two():
     still = make_surveillance(4, 60, 80, n_objects=0, noise=0, illumination=0, random_state=2)
     assert (still.frames == still.background).all()
     lit = make_surveillance(200, 60, 80, n_objects=0, noise=0, random_state=2)
     np.testing.assert_array_equal(lit.background, still.background)
     assert np.abs(lit.frames.mean(0) - lit.background).max() < 1
-
-
-def test_the_empty_clip_has_rank_two_and_not_one():
     clip = make_surveillance(40, 30, 40, n_objects=0, noise=0, random_state=3)
     u, s, vt = np.linalg.svd(clip.frames.reshape(40, -1).astype(float), full_matrices=False)
     errors = [np.abs((u[:, :r] * s[:r]) @ vt[:r] - clip.frames.reshape(40, -1)).max() for r in (1, 2)]

@@ -30,13 +30,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("again", ["", "work()"])
-@pytest.mark.parametrize(
-    "work",
-    [
-        "map_blocks(lambda block: block, [(0, 1), (1, 2)])",
-        "with one_blas_thread(): pass",
-    ],
-)
+@pytest.mark.parametrize("work", ["map_blocks(lambda block: block, [(0, 1), (1, 2)])", "with one_blas_thread(): pass"])
 def test_process_ends_after_a_signal_while_a_thread_starts(work, again):
     script = textwrap.dedent(INTERRUPTED).format(work=work, again=again)
     done = subprocess.run(

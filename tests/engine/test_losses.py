@@ -36,19 +36,13 @@ WRONG = {
     "weight degree": (checks.check_degrees, replace(L21, weight_degree=1.0)),
     "beta": (checks.check_beta, replace(MANHATTAN, beta=2.0)),
     "prox": (checks.check_proximal, replace(HUBER, proximal=MANHATTAN.proximal)),
-    "slope": (
-        checks.check_proximal,
-        replace(HUBER, proximal=HUBER.proximal._replace(slope=MANHATTAN.proximal.slope)),
-    ),
+    "slope": (checks.check_proximal, replace(HUBER, proximal=HUBER.proximal._replace(slope=MANHATTAN.proximal.slope))),
     "sparse": (checks.check_sparse, replace(MANHATTAN, sparse=FROBENIUS.sparse)),
     "deviation": (
         checks.check_sparse,
         replace(MANHATTAN, sparse=MANHATTAN.sparse._replace(deviation=FROBENIUS.sparse.deviation)),
     ),
-    "parameter": (
-        checks.check_parameter,
-        replace(HUBER, parameter=HUBER.parameter._replace(default=lambda mean: 0.1)),
-    ),
+    "parameter": (checks.check_parameter, replace(HUBER, parameter=HUBER.parameter._replace(default=lambda mean: 0.1))),
 }
 
 

@@ -113,9 +113,7 @@ def test_it_is_free_of_scale_and_balance(loss, rng):
     expected = optimality(problem, Wt, H)
     balance = np.array([0.01, 1.0, 300.0])
     rebalanced = replace(
-        problem,
-        penalty_W=problem.penalty_W.rescaled(balance),
-        penalty_H=problem.penalty_H.rescaled(1 / balance),
+        problem, penalty_W=problem.penalty_W.rescaled(balance), penalty_H=problem.penalty_H.rescaled(1 / balance)
     )
     moved = optimality(rebalanced, Wt * balance[:, None], H / balance[:, None])
     assert moved == pytest.approx(expected, rel=1e-8)

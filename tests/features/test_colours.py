@@ -93,7 +93,7 @@ def test_hue_does_not_change_with_shading_nor_with_white_highlights(rng):
     np.testing.assert_allclose(hue_histograms(rgb + 0.4, points), expected, atol=1e-4)
 
 
-def test_grey_patches_count_less_and_keep_their_hues(rng):
+def test_grey_patches_count_less_and_keep_their_hues_of_which_grey_has_none(rng):
     points = np.array([[20.0, 25, 1.6]])
     pale, vivid = (
         hue_histograms(0.5 + share * (rng.random((40, 50, 3)) - 0.5), points, grey=0.3) for share in (0.05, 1)
@@ -102,9 +102,6 @@ def test_grey_patches_count_less_and_keep_their_hues(rng):
     rgb = rng.random((40, 50, 3))
     soft, hard = (hue_histograms(rgb, points, grey=grey)[0] for grey in (0.3, 0))
     np.testing.assert_allclose(soft / np.linalg.norm(soft), hard, atol=1e-5)
-
-
-def test_grey_has_no_hue():
     assert not hue_histograms(np.full((30, 30, 3), 0.5), np.array([[15.0, 15, 2]])).any()
     assert hue_histograms(np.zeros((30, 30, 3)), np.empty((0, 3))).shape == (0, 36)
 

@@ -106,14 +106,11 @@ def test_names_stand_at_what_they_say():
     }
 
 
-def test_layouts_of_one_kind_stand_side_by_side(images):
+def test_layouts_stand_side_by_side_and_a_preset_has_the_fifteen_features_of_tagprop(images):
     union = FeatureExtraction(["rgb", "rgb-3x1", make_extractor("lbp", layout=(2, 1)), "lbp"]).fit(images)
     assert list(union.views_) == ["rgb", "rgb-3x1", "lbp-2x1", "lbp"]
     with pytest.raises(ParameterError, match="kinds must be different; got 'lbp' twice"):
         FeatureExtraction(["lbp", "lbp-4x4"]).fit(images)
-
-
-def test_a_preset_has_the_fifteen_features_of_tagprop():
     made = make_extractors(["tagprop"])
     assert len({extractor.view for extractor in made}) == 15
     assert {e.n_bins for e in made if isinstance(e, ColorHistogram) and e.layout == (3, 1)} == {12}

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.features import (
-    check_image,
-    proximity_affinity,
-    reduce_image,
-)
+from visionnmf.features import check_image, proximity_affinity, reduce_image
 
 # --- images ----------------------------------------------------------------------------------------------------------
 

@@ -48,12 +48,8 @@ def arrays_of(content, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sound_files_are_read(name, damaged):
-    damaged(f"{name}.npz", lambda state, arrays: None)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_arrays_that_are_not_there_or_of_another_form_are_refused(name, files, damaged, tmp_path):
+    damaged(f"{name}.npz", lambda state, arrays: None)  # rewriting alone does no harm
     arrays = arrays_of(files[f"{name}.npz"], tmp_path)
     del arrays["header"]
     for key in arrays:
@@ -147,10 +143,7 @@ REFUSED = {
     "sessions of no length": ("users", user(session_length_=1e-300)),
     "too many sessions": ("users", user(n_sessions_=10**400)),
     "an unknown method": ("users", lambda s, a: s["dict"]["scorers"][0]["object"][1].update(method="svd")),
-    "a factorisation without sessions": (
-        "users",
-        lambda s, a: s["dict"]["scorers"][0]["object"][1].update(method="nmf"),
-    ),
+    "a factorisation of nothing": ("users", lambda s, a: s["dict"]["scorers"][0]["object"][1].update(method="nmf")),
     "an impossible rate": ("users", lambda s, a: s["dict"]["scorers"][0]["object"][1].update(false_alarm_rate=7.0)),
     "users of one name": ("users", lambda s, a: s["dict"].update(names=["ann", "ann"])),
     "sessions of no commands": ("users", lambda s, a: s["dict"].update(size=0)),

@@ -70,11 +70,7 @@ def test_xmp_of_other_formats(form, tmp_path):
 
 ENTITIES = b"".join(b'<!ENTITY b%d "%b">' % (i, b"&b%d;" % (i - 1) * 99) for i in range(1, 9))
 DAMAGED = [
-    b"<x:xmpmeta",
-    packet("a")[:-20],
-    b"<a>" * 60,
-    b"\xff\xfe\x00\x01",
-    packet("&c;"),
+    *(b"<x:xmpmeta", packet("a")[:-20], b"<a>" * 60, b"\xff\xfe\x00\x01", packet("&c;")),
     b'<!DOCTYPE a [<!ENTITY b0 "%b">%b]>%b' % (b"a" * 1000, ENTITIES, packet("&b8;")),  # would expand to 10^19 letters
     b'<?xml version="1.0" encoding="foo"?><a/>',
 ]

@@ -171,6 +171,13 @@ def test_a_file_behind_an_address_has_an_end(server):
     assert reader.notes == [] and reader.reconnections == 0
 
 
+def test_an_mp4_with_its_index_at_the_end_needs_a_server_of_parts(server):
+    noise = [np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)] * 9
+    server.parts += [(True, encoded("mp4", "mpeg4", noise))] * 9
+    with pytest.raises(UnreadableError, match=r"no frame has come; of an MP4 .* download it"):
+        LiveReader(f"{server.url}/clip.mp4", timeout=2, patience=0.1)
+
+
 @pytest.mark.slow
 def test_a_stream_that_breaks_off_is_found_again(server):
     server.parts += [

@@ -233,20 +233,17 @@ def _write(folder, *names, force=False):
             temporary.write_text("new")
 
 
-def test_a_file_that_cannot_get_its_name_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
-    with pytest.raises(MediaError, match=r"a\.txt: cannot be written \(Input/output error\)$"), together():
-        _write(tmp_path, "a.txt", "b.txt")
-    assert _names(tmp_path) == []
-
-
-def test_a_full_disk_is_told_by_the_name_of_the_output(tmp_path):
+def test_a_full_disk_or_a_name_that_cannot_be_given_is_told_by_the_name_of_the_output(tmp_path, monkeypatch):
     sentence = r"a\.txt: cannot be written \(No space left on device\)$"
     with pytest.raises(MediaError, match=sentence) as caught, output_file(tmp_path / "a.txt") as temporary:
         raise OSError(errno.ENOSPC, "No space left on device", str(temporary))
     assert "\n" not in str(caught.value) and _names(tmp_path) == []
     with pytest.raises(FileNotFoundError), output_file(tmp_path / "a.txt"):  # another file's error stays its own
         (tmp_path / "none").read_text()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    with pytest.raises(MediaError, match=r"a\.txt: cannot be written \(Input/output error\)$"), together():
+        _write(tmp_path, "a.txt", "b.txt")
+    assert _names(tmp_path) == []
 
 
 def test_what_a_killed_writer_has_left_is_removed_by_the_next(tmp_path):

@@ -231,6 +231,14 @@ def test_frames_that_are_missing_at_regular_distances_are_said(declared, rate, s
     assert rest.startswith(f"{most} steps of ") and float(rest.split()[4]) == pytest.approx(1 / rate, rel=0.05)
 
 
+def test_regular_losses_of_a_jittered_rate_are_said():
+    timeline = Timeline(1 / 30, None)
+    for n, off in enumerate(np.random.default_rng(0).uniform(-0.002, 0.002, 300)):
+        if n % 5 != 4:
+            timeline.add(n / 30 + off)
+    assert timeline.hole_note.startswith("59 of 299 frames are missing, or the rate varies: frames come 1 or 2 steps")
+
+
 @pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.ts", "x.avi"])
 def test_every_fifth_frame_of_a_file_is_missing(tmp_path, name):
     numbers = [n for n in range(120) if n % 5 != 2]
@@ -253,6 +261,7 @@ _RNG = np.random.default_rng(0)
         np.cumsum(np.repeat([1 / 30, 1 / 24, 1 / 15], 100)),
         np.cumsum(_RNG.choice([1 / 24, 1 / 30], 300)),
         np.arange(300) / 29.97 + _RNG.uniform(-0.004, 0.004, 300),
+        np.append(np.arange(150), np.arange(450, 600)) / 29.97 + _RNG.uniform(-0.002, 0.002, 300),
         np.cumsum([2 / 60, 3 / 60] * 150),
         np.cumsum(1 + _RNG.geometric(0.2, 300)) / 60,
         np.cumsum(np.repeat([1, 33] * 20, _RNG.integers(2, 9, 40))) / 25,
@@ -266,6 +275,7 @@ _RNG = np.random.default_rng(0)
         "telephone",
         "film",
         "jitter",
+        "jitter and pause",
         "pulldown",
         "screen",
         "mpdecimate",

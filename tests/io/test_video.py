@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, make_clip
+from helpers import data_file
 
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import LiveReader, VideoReader, VideoWriter, cut_video
@@ -92,6 +93,21 @@ def test_variable_frame_rate_and_sound_are_no_damage(tmp_path):
         for sound in (10, 90):  # shorter and longer than the pictures
             reader = VideoReader(encode(tmp_path / name, "libx264", "yuv420p", sound=sound))
             assert len(list(reader)) == N and reader.problem is None
+
+
+@pytest.mark.parametrize(("codec", "options"), [("libx264", {"bf": "3"}), ("mpeg4", {"bf": "2"}), ("mpeg4", {})])
+def test_b_frames_in_avi_come_at_even_times(codec, options, tmp_path):
+    reader = VideoReader(encode(tmp_path / "x.avi", codec, "yuv420p", options=options))
+    times = [frame.time for frame in reader.timed()]
+    np.testing.assert_allclose(times, np.arange(N) / float(RATE))
+    assert reader.damaged == 0 and not reader.notes
+
+
+def test_packed_b_frames_in_avi():
+    reader = VideoReader(data_file("video_highway_320x240.avi"), scale=0.25)  # of XviD
+    times = [frame.time for frame in reader.timed()]
+    np.testing.assert_allclose(np.diff(times), 1 / 60, rtol=1e-3)
+    assert len(times) == 1699 and reader.damaged == 0
 
 
 def test_frames_hidden_by_an_edit_list_are_no_damage(files, tmp_path):

@@ -166,8 +166,28 @@ def test_a_model_file_goes_on_where_the_model_stood(n, rng, tmp_path):
 def test_a_model_that_is_much_worse_than_zero_says_so(n, batch_size):
     model = ConservativeNMF(4, batch_size=batch_size, random_state=0)
     for data in (np.eye(n), sp.csr_array(np.eye(n)), np.diag(np.arange(1, n + 1.0)).astype(np.float32)):
-        with pytest.warns(ConvergenceWarning, match="worse than zeros do: their mean error is .* a smaller w"):
+        with pytest.warns(ConvergenceWarning, match="worse than zeros do: their error is .* a smaller w"):
             model.fit(data)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("of", ["blocks", "scattered", "sums", "counts"])
+def test_a_fit_warns_if_and_only_if_zeros_explain_more(rng, of, dtype):
+    X = {
+        "blocks": np.kron(np.eye(20), rng.random((5, 7))),
+        "scattered": sp.random_array((100, 60), density=0.1, rng=rng, format="csr"),
+        "sums": mixtures(rng, n=300)[0],
+        "counts": rng.poisson(3.0, (80, 12)) * 1e9,
+    }[of].astype(dtype)
+    for n_components in (2, 6, 20):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = ConservativeNMF(n_components, random_state=0).fit(X)
+        dense = (X.toarray() if sp.issparse(X) else X).astype(float)
+        residual, kept = model.transform(X).astype(float) @ model.components_ - dense, dense.any(axis=1)
+        unit = np.linalg.norm(residual[kept], axis=1) / np.linalg.norm(dense[kept], axis=1)
+        error = max(np.linalg.norm(residual) / np.linalg.norm(dense), np.sqrt(np.mean(unit**2)))
+        assert [f"error is {error:.3g} times" in str(one.message) for one in caught] == [True] * bool(error > 1)
 
 
 @pytest.mark.parametrize("n_components", [4, 10])

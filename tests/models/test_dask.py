@@ -147,14 +147,10 @@ def test_bad_blocks_are_refused_as_in_memory():
 COUNTS = np.where(RNG.random(X.shape) < 0.7, 0.0, X)
 
 
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("kind", [sp.csr_matrix, pytest.param(sp.csr_array, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"fit": {"sample_weight": SAMPLES}},
-        {"penalty_W": Penalty(l1=0.05, high=3.0), "penalty_H": Penalty(l2=0.1)},
-    ],
+    [{}, {"fit": {"sample_weight": SAMPLES}}, {"penalty_W": Penalty(l1=0.05, high=3.0), "penalty_H": Penalty(l2=0.1)}],
     ids=["plain", "sample weights", "penalties"],
 )
 def test_sparse_blocks_reach_the_minimum_of_the_dense_fit_whatever_their_sizes(kind, options):

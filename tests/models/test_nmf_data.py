@@ -41,13 +41,6 @@ def test_missing_entries_are_found_and_do_not_count(loss, dtype, clean, rng):
     np.testing.assert_array_equal(model.transform(X), W)
 
 
-@pytest.mark.parametrize("loss", WEIGHTED)
-def test_weights_of_one_change_nothing(loss, clean):
-    start = NMF(3, loss=loss, random_state=0, max_iter=60, tol=0).fit(clean)
-    weighted = NMF(3, loss=loss, random_state=0, max_iter=60, tol=0).fit(clean, weights=np.ones(50))
-    assert weighted.reconstruction_err_ == pytest.approx(start.reconstruction_err_, rel=0.05, abs=1e-3 * clean.sum())
-
-
 def test_weights_weigh(clean, rng):
     X = clean + 0.3 * rng.random(clean.shape)
     m = np.where(np.arange(50) < 25, 100.0, 0.01)

@@ -45,7 +45,7 @@ def test_sparse_codes_of_components_that_are_nearly_zero(penalty, size, scale, w
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (50, 100, 150))])
 def test_sparse_views_without_a_seed_never_overflow(first):
     for seed in range(first, first + 50):
         rng = np.random.RandomState(seed)

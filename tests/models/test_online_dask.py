@@ -155,8 +155,7 @@ def test_codes_are_computed_when_they_are_needed():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [(np.nan, "must not hold NaN"), (-1.0, "[Nn]egative"), (np.inf, "infinity")],
+    ("change", "message"), [(np.nan, "must not hold NaN"), (-1.0, "[Nn]egative"), (np.inf, "infinity")]
 )
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_bad_block_leaves_the_model_as_it_was(change, message, begun, tmp_path):

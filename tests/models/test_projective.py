@@ -97,7 +97,7 @@ def test_parts_are_found(loss, dtype, rng):
     assert model.optimality_ < 1e-2
 
 
-def test_optimality_falls_and_is_free_of_scale(rng):
+def test_optimality_falls_and_is_free_of_scale_and_codes_are_a_linear_map_of_each_row(rng):
     X, _ = parts(rng, noise=0.3)
     H = rng.random((3, X.shape[1]))
     for loss in LOSSES:
@@ -106,10 +106,6 @@ def test_optimality_falls_and_is_free_of_scale(rng):
         found = H.copy()
         projective.fit(X, found, loss=loss, solver="l-bfgs", max_iter=2000, tol=1e-12)
         assert projective.optimality(X, found, loss=loss) < 1e-4 < 0.03 < random
-
-
-def test_codes_are_a_linear_map_of_each_row(rng):
-    X, _ = parts(rng, noise=0.3)
     model = ProjectiveNMF(3, random_state=0)
     codes = model.fit_transform(X)
     np.testing.assert_array_equal(codes, model.transform(X))

@@ -63,8 +63,7 @@ def batches(source, **options):
 
 
 @pytest.mark.parametrize(
-    "source",
-    [X, (X[i : i + 7] for i in range(0, 97, 7)), [sp.csr_array(X[:25]), X[25:25], X[25:]]],
+    "source", [X, (X[i : i + 7] for i in range(0, 97, 7)), [sp.csr_array(X[:25]), X[25:25], X[25:]]]
 )
 def test_batches_have_one_size_however_the_samples_come(source):
     found = batches(source, batch_size=10)

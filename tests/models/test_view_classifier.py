@@ -37,7 +37,7 @@ def fitted(train, y, n_components=3, **options):
     return ViewClassifier(MultiviewNMF(n_components, **options)).fit(train, y)
 
 
-def test_the_views_tell_what_the_codes_do_not_hold(made):
+def test_the_views_tell_what_the_codes_do_not_hold_and_what_cannot_be_learnt_is_refused(made):
     (train, test), y, truth = made
     classifier = fitted(train, y)
     assert classifier.classes_.tolist() == [0, 1, 2, 3] and classifier.best_score_ > 0.9
@@ -47,6 +47,17 @@ def test_the_views_tell_what_the_codes_do_not_hold(made):
     codes = classifier.model_.transform(test)
     assert np.ptp([codes[truth == c].mean(axis=0) for c in (2, 3)], axis=0).max() < 0.05 * codes.max()
     assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
+    with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
+        classifier.fit(train, np.zeros_like(y))
+    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
+        classifier.fit(train, y[1:])
+    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
+        classifier.predict({})
+    with pytest.raises(NotFittedError):
+        ViewClassifier(classifier.model).predict(test)
+    for model in (LinearSVC(), "multiview", FrozenEstimator(LinearSVC())):
+        with pytest.raises(ParameterError, match="model must be a MultiviewNMF; got"):
+            ViewClassifier(model).fit(train, y)
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
@@ -90,22 +101,6 @@ def test_constant_features_do_not_blow_up(rng, dtype):
 def test_equal_samples_are_learnt_whatever_their_class():
     views = {"a": np.ones((40, 50)), "b": np.full((40, 60), 2.0)}
     assert set(fitted(views, np.arange(40) % 2, n_components=1).predict(views)) <= {0, 1}
-
-
-def test_what_cannot_be_learnt_or_judged_is_refused(made):
-    (train, test), y, _ = made
-    classifier = fitted(train, y)
-    with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
-        classifier.fit(train, np.zeros_like(y))
-    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
-        classifier.fit(train, y[1:])
-    with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
-        classifier.predict({})
-    with pytest.raises(NotFittedError):
-        ViewClassifier(classifier.model).predict(test)
-    for model in (LinearSVC(), "multiview", FrozenEstimator(LinearSVC())):
-        with pytest.raises(ParameterError, match="model must be a MultiviewNMF; got"):
-            ViewClassifier(model).fit(train, y)
 
 
 def test_a_view_may_be_missing(made):

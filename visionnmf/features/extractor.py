@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import check_count, shown
 from visionnmf._pixel_range import PixelRangeWarning, in_full_range
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import SET_BITS, ParameterError
 from visionnmf.io import read_reduced
 
 from .images import check_image, reduce_image
@@ -214,7 +214,7 @@ def sample_rows(
 
 def differing(whites: set[str]) -> list[str]:
     """Return the note on whites of 16-bit images that differ, if they do."""
-    cure = "if one camera took them, multiply all by one factor first, so that the brightest fills 16 bits"
+    cure = f"if one camera took them, {SET_BITS}"
     return [f"white differs between the 16-bit images; {cure}"] if len(whites - {""}) > 1 else []
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, features
 
+from visionnmf._pixel_range import of_camera
 from visionnmf.exceptions import (
     MediaError,
     ParameterError,
@@ -24,7 +25,16 @@ from visionnmf.exceptions import (
 from .decoding import apart
 from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
-from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, of_floats, rgb_on_white, turn_upright
+from .pixel_conversion import (
+    DEEP,
+    check_size,
+    decode_by_opencv,
+    from_float,
+    of_floats,
+    rgb_on_white,
+    turn_upright,
+    with_alpha,
+)
 
 MAX_IMAGE_PIXELS = 100_000_000
 MAX_HALVED_PIXELS = 250_000_000  # of a picture that is read at half its height and width
@@ -99,11 +109,12 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
 def read_reduced(source: str | Path) -> tuple[NDArray[Any], tuple[int, int]]:
     """Read one picture as :func:`read_image` does, and return its height and width, too.
 
-    From 100 to 250 megapixels it is read at half its height and width, with a warning.
+    From 100 to 250 megapixels it is read at half its height and width, with a warning. If VISIONNMF_BITS in the
+    environment says how many bits of 16 are used, they become 8.
     """
     image, notes, shape = read_with_notes(source, max_pixels=MAX_HALVED_PIXELS)
     _warn(source, notes)
-    return image, shape
+    return of_camera(image, source), shape
 
 
 def _warn(name: object, notes: list[str]) -> None:
@@ -225,6 +236,8 @@ def _decode_with_pillow(
             many = f"more than {whole / 1e6:g} megapixels"
             notes.append(f"{width} x {height} pixels, {many}; it is read at half its height and width")
             image.draft(None, (width // 2, height // 2))  # JPEG is halved on decoding
+        # Pillow scales the values of PNM files by the white that they declare, but for 65535, which may not be meant
+        scaled = image.format == "PPM" and image.tile[0][0] != "raw"
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
         as_stored = image.width * image.height == width * height
@@ -237,7 +250,7 @@ def _decode_with_pillow(
         if image.mode == "L" and image.format == "PNG" and data[24] in (2, 4) and "transparency" in image.info:
             image.info["transparency"] *= 255 // (2 ** data[24] - 1)
         pixels = (_halved if as_stored and width * height > whole else _pixels)(image, name, notes)
-        return turn_upright(pixels, orientation), shape
+        return turn_upright(of_floats(pixels) if scaled else pixels, orientation), shape
 
 
 def _halved(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
@@ -312,8 +325,8 @@ def _pixels(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
         transparent = image.info.get("transparency")  # the one grey value that stands for transparent
         alpha = None
         if isinstance(transparent, int):
-            alpha = np.where(values == transparent, 0, 65535)
-        return rgb_on_white(values.astype(np.uint16), alpha, notes)
+            alpha = np.where(values == transparent, 0, 65535).astype(np.uint16)
+        return with_alpha(values.astype(np.uint16), alpha, notes)
     if mode == "F":
         return of_floats(rgb_on_white(from_float(np.asarray(image), name), None, notes))
     if mode == "RGBa" or image.has_transparency_data:
@@ -333,7 +346,7 @@ def _deep_png(data: bytes, shallow: Image.Image, name: str, notes: list[str]) ->
     # Pillow's 8 bits must be the upper halves of OpenCV's 16: OpenCV fills gaps in damaged files silently.
     if not np.array_equal(colour >> 8, np.asarray(shallow.convert("RGB"))):
         raise UnreadableError(f"{name}: the 16-bit PNG data are damaged (two decoders disagree)")
-    return rgb_on_white(colour, decoded[..., 3] if decoded.shape[2] == 4 else None, notes)
+    return with_alpha(colour, decoded[..., 3] if decoded.shape[2] == 4 else None, notes)
 
 
 def write_image(path: str | Path, array: NDArray[Any], *, force: bool = False) -> None:

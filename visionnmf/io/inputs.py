@@ -92,6 +92,16 @@ def expand_images(arguments: Sequence[str]) -> list[str]:
     return _once(images)
 
 
+def table_names(files: Sequence[str], sources: Sequence[str]) -> list[str]:
+    """Return what tables call files: the names relative to the folder, if `sources` are one folder; as they are if not.
+
+    Files of several folders keep their folders, because names in two of them may be equal.
+    """
+    if len(sources) != 1 or not os.path.isdir(sources[0]):
+        return list(files)
+    return [Path(file).relative_to(sources[0]).as_posix() for file in files]
+
+
 def _once(names: Sequence[str]) -> list[str]:
     """Return each input once, under the first of its names."""
     inputs: dict[str, str] = {}  # the name by which an input was first given, by its path with links resolved

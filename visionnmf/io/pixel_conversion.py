@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visionnmf._pixel_range import bits_of, in_eight_bits
+from visionnmf._pixel_range import bits_of, declared_bits, in_eight_bits, in_full_range
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
 DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
@@ -81,6 +81,19 @@ def rgb_on_white(
     return blended
 
 
+def with_alpha(colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str], **how: bool) -> NDArray[Any]:
+    """Return whole numbers as :func:`rgb_on_white` does, after giving 16 bits of a camera their full range."""
+    if alpha is not None and alpha.dtype == colour.dtype == np.uint16 and (alpha < 65535).any():
+        height, width = alpha.shape
+        colour = np.broadcast_to(colour.reshape(height, width, -1), (height, width, 3))
+        if (bits := declared_bits()) is not None:
+            colour, alpha = in_eight_bits(colour, bits), in_eight_bits(alpha)
+        else:
+            (colour, note), (alpha, _) = in_full_range(colour, alpha > 0), in_full_range(alpha)
+            notes += filter(None, [note])
+    return rgb_on_white(colour, alpha, notes, **how)
+
+
 def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
     """Return floats in [0, 1] as 16-bit integers; raise UnsupportedError for others."""
     bad = int(values.size - np.isfinite(values).sum())
@@ -98,8 +111,8 @@ def from_float(values: NDArray[Any], name: str) -> NDArray[np.uint16]:
 
 
 def of_floats(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Return 16-bit values of floats; if so dark that they would be taken for fewer bits, as 8 bits."""
-    return pixels if bits_of(pixels) == 16 else in_eight_bits(pixels, 16)
+    """Return 16-bit values of floats; as 8 bits where they would be taken for fewer bits."""
+    return pixels if bits_of(pixels) == 16 and declared_bits() is None else in_eight_bits(pixels, 16)
 
 
 def decode_by_opencv(data: bytes) -> NDArray[Any] | None:

@@ -33,6 +33,7 @@ SAMPLE_ROWS = 20  # of a CSV file that show its form
 SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas"}
 FEW_COLUMNS = 3  # of whole numbers, where a first row 0, 1, 2 may be a sample
 LEAST_CELLS = 2  # fractions by which numbers with decimal commas are recognised
+IDENTIFIERS = ("id", "index", "no", "nr", "number", "sample", "row")  # names of columns that are no features
 INDEX = "Unnamed: "  # how pandas names a column without a name
 WHOLE = re.compile("[+-]?[0-9]+")
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
@@ -337,22 +338,24 @@ def _read_csv(file: Path, key: str | None) -> Table:
 
 def _names_columns(form: _Form, file: Path) -> bool:
     """Return whether a first row of numbers is a header, such as 0, 1, 2 of pandas; raise if that stays open."""
-    first, *body = form.rows
+    # column names that were numbers of a computer may end in .0
+    first, *body = ([cell.strip().removesuffix(".0") for cell in row] for row in form.rows)
     counted = list(map(str, range(len(first))))
     if first == ["", *counted[:-1]] and len(first) > 1:
         return True
     whole = len(set(first)) == len(first) and all(cell.isdecimal() for cell in first)
     below = [cell for row in body for cell in row if cell.strip().lower() not in MISSING]
-    if not whole or not below:
+    even = [_is_even(row) for row in (first, *body)] if len(first) > FEW_COLUMNS else []
+    if not below or not (whole or even == [True, *[False] * len(body)]):
         return False
     fractions = not any(cell.strip().lstrip("+-").isdecimal() for cell in below)
-    rising = [_is_rising(row) for row in form.rows]  # as 0, 1, 2 and years are
+    rising = [_is_rising(row) for row in (first, *body)]  # as 0, 1, 2 and years are
     if len(first) > FEW_COLUMNS or (fractions and first == counted):
-        if fractions or rising == [True, *[False] * len(body)]:
+        if whole and (fractions or rising == [True, *[False] * len(body)]):
             return True
     elif first != counted:
         return False
-    if rising[0]:
+    if rising[0] or not whole:
         raise UnreadableError(
             f"{file}: its first row, {', '.join(first)}, may be a sample or name the columns; name them by words, or "
             "save the matrix as .npy"
@@ -363,6 +366,13 @@ def _names_columns(form: _Form, file: Path) -> bool:
 def _is_rising(row: list[str]) -> bool:
     """Return whether the cells of a row are whole numbers, each one more than the one before."""
     return all(map(WHOLE.fullmatch, row)) and all(int(b) - int(a) == 1 for a, b in pairwise(row))
+
+
+def _is_even(row: list[str]) -> bool:
+    """Return whether the cells of a row are numbers that rise in equal steps."""
+    values = [_number(cell) for cell in row]
+    steps = np.diff([math.nan if value is None else value for value in values])
+    return bool((steps > 0).all() and np.allclose(steps, steps[0]))
 
 
 def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int) -> Table:
@@ -383,15 +393,19 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
         for row, cell in enumerate(column):  # a text, or a number that pandas keeps as text, such as 1_000
             number = math.nan if cell != cell else _number(str(cell), decimal)
             if number is None:
-                cure = "; if this column names the samples, give it as the key" if key is None else ""
-                where = f"{file}: row {row + above}, column {_shown(frame.columns[j])}"
+                name = _shown(frame.columns[j])
+                cure = f"; if this column names the samples, give key={name!r}" if key is None else ""
+                where = f"{file}: row {row + above}, column {name}"
                 raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number
-    if key is None and len(X) > 2 and X.shape[1] > 1 and any((X[:, 0] == np.arange(len(X)) + k).all() for k in (0, 1)):
-        raise UnreadableError(
-            f"{file}: column {_shown(frame.columns[0])} counts the rows; remove it, give it as the key, or save the "
-            "matrix as .npy if it is a feature"
-        )
+    if key is None and len(X) > 2 and X.shape[1] > 1:
+        column, name = X[:, 0], str(frame.columns[0])
+        names = name.lower() in IDENTIFIERS and len(set(column)) == len(X) and (column % 1 == 0).all()
+        if names or (np.diff(column) == 1).all():
+            raise UnreadableError(
+                f"{file}: column {(shown := _shown(name))} counts or names the rows; remove it, give key={shown!r}, or "
+                "save the matrix as .npy if it is a feature"
+            )
     return Table(file.stem, X, keys)
 
 

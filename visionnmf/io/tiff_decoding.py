@@ -11,9 +11,19 @@ import numpy as np
 import tifffile
 from numpy.typing import NDArray
 
+from visionnmf._pixel_range import bits_of, declared_bits
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
-from .pixel_conversion import DEEP, check_size, decode_by_opencv, from_float, of_floats, rgb_on_white, turn_upright
+from .pixel_conversion import (
+    DEEP,
+    check_size,
+    decode_by_opencv,
+    from_float,
+    of_floats,
+    rgb_on_white,
+    turn_upright,
+    with_alpha,
+)
 
 _TIFFFILE_COMPRESSIONS = {
     1,
@@ -113,9 +123,11 @@ def _tiff_colours(page: tifffile.TiffPage, samples: NDArray[Any], name: str, not
         raise UnreadableError(f"{name}: declares RGB with {samples.shape[2]} samples a pixel; the file is damaged")
     colour = samples[..., :colours].astype(np.uint16)
     if page.photometric == 0:  # white is stored as zero
-        colour = 65535 - colour
+        white = 65535 if is_float else 2 ** (declared_bits() or bits_of(colour)) - 1
+        colour = white - np.minimum(colour, np.uint16(white))
     # Kinds of extra samples: 1 is alpha by which the colours are multiplied already, 2 alpha alone, 0 anything else.
     extra = [int(kind) for kind in page.extrasamples]
     alpha = samples[..., colours] if extra and extra[0] in (1, 2) and samples.shape[2] > colours else None
-    blended = rgb_on_white(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)
+    blend = rgb_on_white if is_float else with_alpha
+    blended = blend(colour, alpha, notes, premultiplied=bool(extra) and extra[0] == 1)
     return of_floats(blended) if is_float else blended

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +21,7 @@ __all__ = ["ConservativeNMF"]
 
 Array = NDArray[Any]
 
-# Mean error of samples of unit norm up to which a model may still be learning. It is 1 for a model of zeros.
+# Relative error up to which a model may still be learning from chunks. It is 1 for a model of zeros.
 LEARNING = 10
 
 
@@ -135,7 +136,7 @@ class ConservativeNMF(LinearModel):
         for _ in range(self.max_iter):
             self._learn(data[rng.permutation(data.shape[0])] if self.shuffle else data)
         self.n_iter_ = int(self.max_iter)
-        self._warn_if_useless(1)
+        self._warn_if_useless(self._relative_error(data), 1)
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> ConservativeNMF:
@@ -150,7 +151,7 @@ class ConservativeNMF(LinearModel):
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
         self.n_iter_ += 1
-        self._warn_if_useless(LEARNING)
+        self._warn_if_useless(self._relative_error(data), LEARNING)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -214,15 +215,25 @@ class ConservativeNMF(LinearModel):
         if not len(self.errors_):  # until a batch is full, the last factors are also the best ones
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
-    def _warn_if_useless(self, most: float) -> None:
-        """Warn if the latest batch diverged, or the best full one has a mean error above `most`."""
-        count, error = self._open_batch
-        mean = self.errors_[-1] if len(self.errors_) else error / max(count, 1)
-        if not mean <= LEARNING or (len(self.errors_) and not self.best_error_ <= most):
+    def _relative_error(self, X: Any) -> float:
+        """Return ``|X - codes H| / |X|`` of the best factors, or that of samples of unit norm if it is larger."""
+        H = self.components_.astype(np.float64)
+        own = np.asarray((X.multiply(X) if sp.issparse(X) else X.astype(np.float64) ** 2).sum(axis=1)).ravel()
+        with np.errstate(over="ignore", invalid="ignore"):  # of a model that has diverged
+            codes = conservative.encode(X, self.encoder_).astype(np.float64)
+            # of each sample, |x - codes H|^2 - |x|^2, without a dense residual
+            change = np.einsum("nr,nr->n", codes, codes @ (H @ H.T) - 2 * (X @ H.T))
+            kept = own > 0
+            of_all, of_one = change.sum() / max(own.sum(), np.finfo(float).tiny), (change[kept] / own[kept]).sum()
+            return float(np.sqrt(np.maximum(1 + np.maximum(of_all, of_one / max(kept.sum(), 1)), 0)))
+
+    def _warn_if_useless(self, error: float, most: float) -> None:
+        """Warn if the error of samples, relative to their norm, is above `most`."""
+        if not error <= most:
             warnings.warn(
-                f"ConservativeNMF explains samples worse than zeros do: their mean error is {mean:.3g} times their "
-                "norm, as with samples that share few features or a large w; take OnlineNMF, more components or "
-                "passes (max_iter), or a smaller w.",
+                f"ConservativeNMF explains samples worse than zeros do: their error is {error:.3g} times their norm, "
+                "as with samples that share few features or a large w; take OnlineNMF, more components or passes "
+                "(max_iter), or a smaller w.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

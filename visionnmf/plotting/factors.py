@@ -312,5 +312,5 @@ class ViewUsageDisplay:
         self.ax_.set_xlabel("component, those that more views use first")
         self.ax_.set_ylabel("view")
         self.figure_ = self.ax_.figure
-        self.figure_.colorbar(self.image_, ax=self.ax_, label="share of energy (white: not used)")
+        self.figure_.colorbar(self.image_, ax=self.ax_, label="share of energy\n(white: not used)")
         return self

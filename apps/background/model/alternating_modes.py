@@ -6,7 +6,9 @@ is the one that continues the picture around it: an object has a contour, the sc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -17,7 +19,7 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, to_uint8
 from visionnmf.apps.background.kernels import LevelRules, ModelledFrames, assign_levels, find_candidates, find_levels
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["correct_scene"]
+__all__ = ["correct_scene", "left_behind"]
 
 Flags = NDArray[np.bool_]
 Pixels = NDArray[np.intp]
@@ -154,16 +156,9 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
     """Return the pixels whose second level is the scene (n_pixels,)."""
     modes = tuning.TUNING.alternating_modes
     height, width = shape
-    found = levels.found.reshape(shape)
-    count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
     second = np.zeros(shape, bool)
-    margin = 2 * modes.contour + 6  # pixels around a region that its contour and the blur of the contour reach
-    for region in range(1, count):
-        x, y, w, h, area = statistics[region]
-        inside = (labels == region) & found
-        # in small pictures a region may consist of a pixel that closing alone has found
-        if area < modes.region_share * height * width or not inside.any():
-            continue
+    pictures = levels.main.reshape(height, width, -1), levels.second.reshape(height, width, -1)
+    for inside, box in _regions(levels.found.reshape(shape)):
         # turned, follows: of the pixels inside; `swap` spreads `turned` over the picture, and `inside` keeps only
         # pixels that change together with most of the region.
         turned, follows, changes = _pictures(np.flatnonzero(inside), levels)
@@ -172,8 +167,7 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
         swap = np.zeros(shape, bool)
         swap[inside] = turned
         inside[inside] = follows
-        box = slice(max(0, y - margin), y + h + margin), slice(max(0, x - margin), x + w + margin)
-        contrasts = _contrasts(levels, inside, swap, box)
+        contrasts = _contrasts(pictures, inside, swap, box)
         if contrasts is None:
             continue
         # mean differences in grey levels along the contour, of each of the two pictures from its surroundings
@@ -184,10 +178,38 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
     return second.ravel()
 
 
-def _contrasts(levels: _Levels, inside: Flags, swap: Flags, box: tuple[slice, slice]) -> tuple[float, float] | None:
+def left_behind(scene: Floats, alternative: Floats, found: Flags) -> Flags:
+    """Return where, in the regions of `found` (height, width), the scene shows an object that has left.
+
+    There the `alternative`, of the shape of the `scene` (height, width, channels), continues the picture around it.
+    """
+    modes, result = tuning.TUNING.alternating_modes, np.zeros_like(found)
+    for inside, box in _regions(found):
+        contrasts = _contrasts((scene, alternative), inside, np.zeros_like(inside), box)
+        if contrasts is not None and contrasts[1] < modes.smoother * contrasts[0]:
+            result |= inside
+    return result
+
+
+def _regions(found: Flags) -> Iterator[tuple[Flags, tuple[slice, slice]]]:
+    """Yield the pixels (height, width) of each region of `found` that is large enough, and a box around it."""
+    modes = tuning.TUNING.alternating_modes
+    margin = 2 * modes.contour + 6  # pixels around a region that its contour and the blur of the contour reach
+    count, labels, statistics, _ = cv2.connectedComponentsWithStats(_closed(found).astype(np.uint8))
+    for region in range(1, count):
+        x, y, w, h, area = statistics[region]
+        inside = (labels == region) & found
+        # in small pictures a region may consist of a pixel that closing alone has found
+        if area >= modes.region_share * found.size and inside.any():
+            yield inside, (slice(max(0, y - margin), y + h + margin), slice(max(0, x - margin), x + w + margin))
+
+
+def _contrasts(
+    pictures: tuple[Any, Any], inside: Flags, swap: Flags, box: tuple[slice, slice]
+) -> tuple[float, float] | None:
     """Return the contrast of both pictures at a region's contour, or None where the contour is too short."""
     modes = tuning.TUNING.alternating_modes
-    main, second = (level.reshape(*inside.shape, -1)[box] for level in (levels.main, levels.second))
+    main, second = (picture[box] for picture in pictures)
     inner, outer = _contour(_closed(inside[box]))  # closed, because holes would have contours too
     counts = inside[box][inner] & ~inside[box][outer]  # pairs of which one pixel is in the region and one is not
     if np.count_nonzero(counts) < modes.contour_pixels:

@@ -247,7 +247,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         if registration is not None:
             back = -shift[0], -shift[1]
             shown, mask = shifted(shown, back), shifted(mask, back, mask=True)
-        return Separated(index, frame, shown, mask, time, is_doubtful)
+        return Separated(index, frame, shown, mask, time, is_doubtful, shift)
 
 
 def _median_background(H: Floats, Wt: Floats) -> FrameArray:

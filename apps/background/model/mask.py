@@ -9,14 +9,19 @@ from typing import Any
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from visionnmf.apps.background import tuning
-from visionnmf.apps.background.frame_arrays import Floats, FrameArray
+from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean, enlarged, reduced
 from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, mean_residual, score_pixels
 
 from .dynamic_background import DynamicBackground, smoothed
 
-__all__ = ["MaskDecision", "camera_floor", "foreground_mask", "median", "median_mask", "without_holes"]
+__all__ = [
+    *("MaskDecision", "camera_floor", "foreground_mask", "median", "median_mask", "without_holes", "without_shadows"),
+]
+
+Flags = NDArray[np.bool_]
 
 WHITE = 255
 ROUNDING = 1 / math.sqrt(12)  # standard deviation of rounding to whole grey levels
@@ -74,7 +79,7 @@ class MaskDecision:
         if self.dynamic is not None:
             # `share` is 0 where the background is still, 1 where it surely moves: blend the two scores accordingly.
             score += self.dynamic.share * (_smoothed_score(frame, background, self.dynamic) - score)
-        return foreground_mask(score, threshold)
+        return without_shadows(foreground_mask(score, threshold), frame, background, self.noise)
 
 
 def _smoothed_score(frame: FrameArray, background: FrameArray, dynamic: DynamicBackground) -> Floats:
@@ -134,6 +139,68 @@ def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
         if is_hole and cv2.contourArea(contour) <= steps.hole * mask.size:
             cv2.drawContours(mask, contours, index, WHITE, cv2.FILLED)
     return mask
+
+
+def without_shadows(mask: FrameArray, frame: FrameArray, background: FrameArray, noise: Floats) -> FrameArray:
+    """Remove cast shadows from a mask (height, width) in place, and return it.
+
+    A shadow is a part of a foreground region, never most of it, that is darker than the background by nearly one factor
+    in all channels, and shows the background's texture: the details of both correlate. Wide pictures are reduced.
+    """
+    times = max(1, mask.shape[1] // tuning.TUNING.mask.width)
+    x, y, width, height = (size // times * times for size in cv2.boundingRect(mask))
+    box = slice(y, y + height), slice(x, x + width)
+    if width and height:
+        shadow = _shadow_of(*(reduced(picture[box], times) for picture in (mask, frame, background, noise)))
+        mask[box][enlarged(shadow, times)] = 0
+    return mask
+
+
+def _shadow_of(mask: FrameArray, frame: FrameArray, background: FrameArray, noise: Floats) -> Flags:
+    """Return which pixels of a mask (height, width) are cast shadows."""
+    rules, side = tuning.TUNING.cast_shadows, tuning.TUNING.cast_shadows.window
+    inside = mask > WHITE // 2
+    within = inside.astype(np.float32)
+    seen, behind = (channel_mean(picture) * within for picture in (frame, background))
+    shadow = np.zeros_like(inside)
+
+    def sums(picture: Floats) -> Floats:
+        """Return the sums over windows, of the pixels of the mask only; the picture is 0 elsewhere."""
+        return np.asarray(cv2.boxFilter(picture, -1, (side, side), normalize=False, borderType=cv2.BORDER_CONSTANT))
+
+    # In each window the factor of least squares, and the energy that it leaves.
+    both, energy, count = sums(seen * behind), sums(behind * behind), sums(within)
+    factor = both / np.maximum(energy, 1)
+    left = sums(seen * seen) - factor * both
+    fits = inside & (rules.darkest < factor) & (factor < rules.lightest)
+    fits &= left < (rules.deviation * noise) ** 2 * count
+    opened = cv2.morphologyEx(fits.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    n_parts, labels, statistics, _ = cv2.connectedComponentsWithStats(opened, connectivity=4)
+    parts = [part for part in range(1, n_parts) if statistics[part, cv2.CC_STAT_AREA] >= rules.least_pixels]
+    if not parts:
+        return shadow
+    regions = cv2.connectedComponents(inside.astype(np.uint8))[1]
+    for part in parts:
+        x, y, width, height, _ = statistics[part]
+        box = slice(max(0, y - side), y + height + side), slice(max(0, x - side), x + width + side)
+        core = labels[box] == part
+        one, other = ((p[box] - sums(p[box]) / np.maximum(count[box], 1))[core] for p in (seen, behind))  # details
+        alike = (one * other).sum() >= rules.texture * math.sqrt((one * one).sum() * (other * other).sum())
+        colours, shown = (
+            picture[box][core].reshape(len(one), -1).astype(np.float32) for picture in (frame, background)
+        )
+        factors = (colours * shown).sum(axis=0) / np.maximum((shown * shown).sum(axis=0), 1)  # of each channel
+        grey = np.abs(factors / factors.mean() - 1).max() <= rules.colour
+        if alike and grey and factor[box][core].std() <= rules.spread:
+            # Windows at the border see the object too, so pixels that the shadow explains are added there.
+            region = regions[box][core][0]
+            near = cv2.dilate(core.astype(np.uint8), np.ones((side, side), np.uint8)) > 0
+            near &= np.abs(seen[box] - median(factor[box][core]) * behind[box]) < rules.near * noise[box]
+            whole = cv2.medianBlur((core | near).astype(np.uint8), 5) > 0
+            whole &= regions[box] == region
+            if np.count_nonzero(whole) <= rules.attached * np.count_nonzero(regions == region):
+                shadow[box] |= whole
+    return shadow
 
 
 def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:

@@ -44,6 +44,7 @@ from visionnmf.apps.background.frame_arrays import (
     reduced_mask,
     timed_frames,
 )
+from visionnmf.apps.background.model.alternating_modes import left_behind
 from visionnmf.apps.background.model.camera_shake import Registration, shifted
 from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.learning import learn_background
@@ -315,16 +316,20 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             learnt = learn_background(sample, n_components=1, rng=check_generator(self.random_state))
         scene = learnt.H[0] * np.median(learnt.Wt)
         near = 2 * learnt.noise_scale.reshape(-1, 1)
-        # How much evidence each pixel of the scene has: the sampled frames that it explains. Each counts less than one
-        # frame (`start_weight`), because it is learnt from again below.
         support = np.zeros(len(scene), np.float32)
         times = enlargement_of(learnt.noise_scale, self.frame_shape_)
-        for seen in sample.taken()[0]:  # the frames, without their positions
+        frames = sample.taken()[0]
+        for seen in frames:
             large = enlarged(seen.reshape(*self.frame_shape_[:2], -1), times).reshape(scene.shape)
             explained = (np.abs(large - scene) < near).all(axis=1)
-            support += np.float32(tuning.TUNING.online.start_weight) * explained
+            support += explained
+        # The more frames the scene explains, the longer something may rest there before it becomes the scene. Where
+        # objects passed, the scene is doubtful.
+        online = tuning.TUNING.online
+        share = support / len(frames)
+        evidence: Floats = np.asarray(online.start_weight * len(frames) * share**online.start_power, np.float32)
         shape = learnt.noise_scale.shape
-        self._start(scene.reshape(*shape, -1), learnt.noise_scale, support.reshape(shape))
+        self._start(scene.reshape(*shape, -1), learnt.noise_scale, evidence.reshape(shape))
         self._registration, self._dynamic = learnt.registration, learnt.dynamic
         held, self._held = self._held, []
         first = self.n_frames_seen_ - len(held)
@@ -334,14 +339,14 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _track(self, index: int, timed: TimedFrame, seconds: float) -> Separated:
         """Separate a frame, registered if the camera shakes, then learn; results fit the frame as the camera saw it."""
         frame, time, is_doubtful = timed
+        right, down = (0.0, 0.0) if self._registration is None else self._registration.shift(frame)
         if self._registration is None:
             self._track_registered(index, frame, seconds)
         else:
-            right, down = self._registration.shift(frame)
             self._track_registered(index, shifted(frame, (right, down)), seconds)
             self.background_ = shifted(self.background_, (-right, -down))
             self.mask_ = shifted(self.mask_, (-right, -down), mask=True)
-        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful)
+        return Separated(index, frame, self.background_, self.mask_, time, is_doubtful, (right, down))
 
     def _track_registered(self, index: int, frame: FrameArray, seconds: float) -> None:
         """Set background and mask of a registered frame; then update the scene and its alternative in place."""
@@ -362,7 +367,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         # the least standard deviation that a pixel counts with, which is lower for a camera of little noise
         floor = camera_floor(noise_there)
         decision = MaskDecision(np.clip(self._noise, floor, noise.ceiling), floor, self._dynamic)
-        self.mask_ = reduced_mask(decision.mask(frame, shown_scene, float(self.threshold)), times)
+        mask = decision.mask(frame, shown_scene, float(self.threshold))
+        self.mask_ = reduced_mask(mask, times)
         self._notice_new_scene(moved, explained, seconds)  # such as after the camera was turned
         # Only every `rows`-th row learns from a frame, which saves time; forgetting counts the time between its turns.
         kept = math.exp(-online.rows * seconds / self.forgetting)
@@ -371,7 +377,20 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         known = OnlineScene(self._scene, self._alternative, self._support, self._alternative_support, self._noise)
         image = frame.reshape(self._scene.shape)
         update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows)
+        if index % online.ghost_frames == 0:
+            seen = self._alternative_support >= online.ghost_seconds * self.frame_rate
+            self._forget_ghosts((mask > 0) & seen)
         self._before = frame
+
+    def _forget_ghosts(self, found: NDArray[np.bool_]) -> None:
+        """Show the alternative where, in `found` (height, width), the scene holds an object that has left."""
+        if np.count_nonzero(found) < tuning.TUNING.alternating_modes.region_share * found.size:
+            return
+        ghost = left_behind(self._scene, self._alternative, found)
+        scene, support = self._scene[ghost], self._support[ghost]
+        self._scene[ghost], self._alternative[ghost] = self._alternative[ghost], scene
+        self._support[ghost] = np.maximum(support, self._alternative_support[ghost])
+        self._alternative_support[ghost] = np.minimum(support, self._alternative_support[ghost])
 
     def _find_gain(self, frame: FrameArray, noise: Floats) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains.

@@ -79,7 +79,8 @@ def update_rows(frame, change, moved, gain, known, steps, first, every):  # type
         for x in range(width):
             # The noise follows the median of the change over NORMAL_CHANGE, by steps in the direction of the sign.
             step = max(noise[y, x], one) * noise_step
-            noise[y, x] += step if unit * np.float32(change[y, x]) > noise[y, x] else -step
+            step = step if unit * np.float32(change[y, x]) > noise[y, x] else -step
+            noise[y, x] = max(noise[y, x] + step, zero)
             scale = min(max(noise[y, x], low), high)
             near = scale + scale
             ratio = np.float32(moved[y, x]) / scale

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import re
 import shutil
 
 import cv2
@@ -20,13 +21,15 @@ from .conftest import THEMES, theme_image
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
 SMALL = ("--kind", "rgb", "--ranks", "4")
+TRAIN = ("annotate", "train")
+PREDICT = ("annotate", "predict")
 
 
 @pytest.fixture
 def model(photos, tmp_path):
     folder, table = photos
     path = tmp_path / "m.npz"
-    result = run_command("annotate", "train", folder, "--labels", table, "--model", path, *SMALL)
+    result = run_command(*TRAIN, folder, "--labels", table, "--model", path, *SMALL)
     assert result.exit_code == 0, result.stderr
     return path
 
@@ -45,7 +48,7 @@ def of_another(sidecar):
 def test_words_and_reasons(model, sea, tmp_path):
     before = sea.read_bytes()
     table = tmp_path / "found.csv"
-    result = run_command("annotate", "predict", model, sea, "--top", 2, "--json", "--csv", table, "--sidecars")
+    result = run_command(*PREDICT, model, sea, "--top", 2, "--json", "--csv", table, "--sidecars")
     assert result.exit_code == 0
     (image,) = json.loads(result.stdout)["images"]
     assert image["image"] == str(sea) and {word["word"] for word in image["words"]} == {"alle", "Meer"}
@@ -54,9 +57,45 @@ def test_words_and_reasons(model, sea, tmp_path):
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [row["word"] for row in rows] == [word["word"] for word in image["words"]]
     assert set(read_keywords(sea)) == {"alle", "Meer"} and sea.read_bytes() == before
-    again = run_command("annotate", "predict", model, sea, "--sidecars")
+    again = run_command(*PREDICT, model, sea, "--sidecars")
     assert again.exit_code == 0 and "skipped, because sidecars exist: 1 of 1 image" in again.stdout
-    assert run_command("annotate", "predict", model, sea, "--sidecars", "--force").exit_code == 0
+    assert run_command(*PREDICT, model, sea, "--sidecars", "--force").exit_code == 0
+
+
+def test_tables_name_files_by_their_places_in_the_folder(model, photos, tmp_path):
+    """So the tables of words, of features and of predictions can be joined; what is printed has the same names."""
+    folder, labels = photos
+    table, features = tmp_path / "found.csv", tmp_path / "f.csv"
+    told = run_command("annotate", "predict", model, folder, "--csv", table)
+    assert told.exit_code == 0 and "\n0.png: " in "\n" + told.stdout and str(folder) not in told.stdout
+    assert run_command("features", f"{folder}/", "--kind", "rgb", "--out", features).exit_code == 0
+    known = set(read_words(labels))
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
+    assert {row["file"] for row in rows} == known and {
+        name for row in rows for name in row["because"].split(";")
+    } <= known
+    assert {row["file"] for row in csv.DictReader(features.read_text("utf-8").splitlines())} == known
+    both = run_command("features", folder, folder / "unter", "--kind", "rgb", "--out", features, "--force")
+    assert both.exit_code == 0 and f"\n{folder}/0.png," in features.read_text("utf-8")  # of two folders
+
+
+def test_the_page_of_a_training_has_words_with_counts_and_photographs(photos, tmp_path):
+    folder, labels = photos
+    page = tmp_path / "page.html"
+    words = ("annotate", "train", folder, "--labels", labels, "--model", tmp_path / "m.npz", *SMALL, "--report", page)
+    assert run_command(*words).exit_code == 0
+    text = page.read_text("utf-8")
+    assert text.count("<li><img") == 30 and "<span>unter/1.png: alle, łąka</span>" in text
+    assert re.search(r">alle</td><td [^>]*>\s*30", text) and re.search(r">Meer</td><td [^>]*>\s*10", text)
+
+
+def test_one_photograph_with_words_shows_nothing_about_others(photos, tmp_path):
+    for method in ("weighted", "jec"):
+        arguments = ("--labels", tmp_path / "one.csv", "--model", tmp_path / "m.npz", "--method", method, "--force")
+        (tmp_path / "one.csv").write_text("file,words\n0.png,Meer\n", "utf-8")
+        result = run_command("annotate", "train", photos[0], *arguments, "--kind", "rgb")
+        assert result.exit_code == 0, result.stderr
+        assert "only one image has words, so nothing shows whether words are right" in result.stdout
 
 
 def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
@@ -64,11 +103,11 @@ def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
     (folder / "0.png").rename(folder / "@0.png")
     table.write_text(table.read_text("utf-8").replace("0.png,Meer", "@0.png,Meer", 1).replace("Meer", "=1+1"), "utf-8")
     model, found, verbatim = tmp_path / "m.npz", tmp_path / "found.csv", tmp_path / "verbatim.csv"
-    assert run_command("annotate", "train", folder, "--labels", table, "--model", model, *SMALL).exit_code == 0
+    assert run_command(*TRAIN, folder, "--labels", table, "--model", model, *SMALL).exit_code == 0
     for path, more in ((found, ()), (verbatim, ("--verbatim",))):
         arguments = (model, "@0.png", "--top", 2, "--csv", path, *more)
         with contextlib.chdir(folder):
-            assert run_command("annotate", "predict", *arguments).exit_code == 0
+            assert run_command(*PREDICT, *arguments).exit_code == 0
     rows, plain = (list(csv.DictReader(path.read_text("utf-8").splitlines())) for path in (found, verbatim))
     assert {row["word"] for row in rows} == {"'=1+1", "alle"} and {row["file"] for row in rows} == {"'@0.png"}
     assert {row["word"] for row in plain} == {"=1+1", "alle"} and {row["file"] for row in plain} == {"@0.png"}
@@ -83,8 +122,8 @@ def test_keywords_of_sidecars_are_learnt(photos, sea, tmp_path):
         write_sidecar(folder / f"{name}.xmp", words.split(";"))
         of_another(folder / f"{name}.xmp")
     path = tmp_path / "k.npz"
-    assert run_command("annotate", "train", folder, "--model", path, *SMALL).exit_code == 0
-    result = run_command("annotate", "predict", path, sea, "--top", 2)
+    assert run_command(*TRAIN, folder, "--model", path, *SMALL).exit_code == 0
+    result = run_command(*PREDICT, path, sea, "--top", 2)
     assert "Meer" in result.stdout and "because of" in result.stdout
 
 
@@ -97,9 +136,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     cv2.imwrite(str(folder / "nameless.png"), np.full((9, 9, 3), 70, np.uint8))
     with table.open("a", encoding="utf-8") as file:
         file.write("\ncopy.png,kopie\none.png,klein\nabsent.png,nichts\n2 broken.png,kaputt\n")
-    result = run_command(
-        "annotate", "train", folder, "--labels", table, "--model", tmp_path / "m.npz", *SMALL, "--json"
-    )
+    result = run_command(*TRAIN, folder, "--labels", table, "--model", tmp_path / "m.npz", *SMALL, "--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
     assert (document["images"], document["words"]) == (31, 6)
@@ -107,7 +144,7 @@ def test_odd_files_in_a_folder(photos, tmp_path):
     notes = " ".join(document["notes"])
     for sentence in ("copies of other images: 1", "without words, and left out: 1 of 34", "not images here: 1 of 34"):
         assert sentence in notes
-    result = run_command("annotate", "predict", tmp_path / "m.npz", folder, "--json")
+    result = run_command(*PREDICT, tmp_path / "m.npz", folder, "--json")
     assert result.exit_code == 1 and len(json.loads(result.stdout)["images"]) == 33
 
 
@@ -115,13 +152,11 @@ def test_a_table_of_features(photos, tmp_path):
     folder, table = photos
     features, path = tmp_path / "f.npz", tmp_path / "m.npz"
     assert run_command("features", folder, "--kind", "rgb,hsv", "--out", features).exit_code == 0
-    result = run_command(
-        "annotate", "train", features, "--labels", table, "--model", path, "--method", "jec", "--ranks", "4"
-    )
+    result = run_command(*TRAIN, features, "--labels", table, "--model", path, "--method", "jec", "--ranks", "4")
     assert result.exit_code == 0
-    result = run_command("annotate", "predict", path, features, "--top", 1)
+    result = run_command(*PREDICT, path, features, "--top", 1)
     assert result.exit_code == 0 and result.stdout.count("alle 5.00") == 30
-    result = run_command("annotate", "predict", path, folder)
+    result = run_command(*PREDICT, path, folder)
     assert result.exit_code == 2 and "IMAGE must be a table of features" in result.stderr
 
 
@@ -133,7 +168,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
     assert result.exit_code == 0, result.stderr
     known = load(path).annotator
     assert known.metrics == {"rgb": "chi-squared", "hsv": "kullback-leibler"} and known.blocks_[0].coder is None
-    assert run_command("annotate", "predict", path, folder, "--top", 1).stdout.count("alle 5.00") == 30
+    assert run_command(*PREDICT, path, folder, "--top", 1).stdout.count("alle 5.00") == 30
     projected = "--coder", "or-nmf", "--pseudo-inverse", "--metric", "euclidean", "--ranks", "3", "--force"
     assert run_command(*command, *projected).exit_code == 0
     known = load(path).annotator
@@ -153,7 +188,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
             "line 2 is not UTF-8; convert it first",
         ),
         ("a.csv", b"", "empty"),
-        ("a.csv", b"other.jpg,word\n", "none of the 30 images has words"),
+        ("a.csv", b"other.jpg,word\n", "has no words for 30 images"),
         ("a.csv", b'0.png,"' + b"a" * 200_000, "field larger than field limit"),
         ("a.jsonl", b'{"file": 3, "words": []}', "line 1"),
         ("a.jsonl", b'{"file": "0.png"}', "line 1"),
@@ -162,21 +197,19 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
 )
 def test_wrong_labels_are_one_sentence(name, content, message, photos, tmp_path):
     (tmp_path / name).write_bytes(content)
-    result = run_command(
-        "annotate", "train", photos[0], "--labels", tmp_path / name, "--model", tmp_path / "m.npz", *SMALL
-    )
+    result = run_command(*TRAIN, photos[0], "--labels", tmp_path / name, "--model", tmp_path / "m.npz", *SMALL)
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
     folder, table = photos
-    result = run_command("annotate", "train", folder, "--labels", table, "--model", model, *SMALL)
+    result = run_command(*TRAIN, folder, "--labels", table, "--model", model, *SMALL)
     assert result.exit_code == 2 and "--force" in result.stderr
-    result = run_command("annotate", "train", folder, "--labels", table, "--model", tmp_path / "no" / "m.npz")
+    result = run_command(*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz")
     assert result.exit_code == 2 and "there is no folder" in result.stderr
-    result = run_command("annotate", "predict", table, sea)
+    result = run_command(*PREDICT, table, sea)
     assert result.exit_code == 2 and "not a model of annotations" in result.stderr
-    result = run_command("annotate", "predict", model, tmp_path / "absent.jpg")
+    result = run_command(*PREDICT, model, tmp_path / "absent.jpg")
     assert result.exit_code == 2 and "no such file" in result.stderr
 
 
@@ -230,10 +263,10 @@ def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
     for name, photo in zip(names, sorted(photos[0].glob("*.png")), strict=False):
         shutil.copy(photo, tmp_path / name)
     pair = [tmp_path / name for name in names]
-    assert run_command("annotate", "predict", model, pair[0], "--sidecars").exit_code == 0
-    both = run_command("annotate", "predict", model, *pair, "--sidecars")
+    assert run_command(*PREDICT, model, pair[0], "--sidecars").exit_code == 0
+    both = run_command(*PREDICT, model, *pair, "--sidecars")
     assert both.exit_code == 0 and "sidecars exist: 1 of 2 images" in both.stdout
-    done = run_command("annotate", "predict", model, *pair, "--sidecars")
+    done = run_command(*PREDICT, model, *pair, "--sidecars")
     assert done.exit_code == 0 and "sidecars exist: 2 of 2 images" in done.stdout and "give --force" in done.stdout
 
 
@@ -243,14 +276,12 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
     write_sidecar(foreign, ["Sterne"])
     of_another(foreign)
     before = foreign.read_bytes()
-    result = run_command("annotate", "predict", model, folder, "--sidecars", "--json")
+    result = run_command(*PREDICT, model, folder, "--sidecars", "--json")
     assert result.exit_code == 1, result.output
     document = json.loads(result.stdout)
     assert len(document["outputs"]) == 29 and "another program's sidecar" in document["skipped"][0]
     assert foreign.read_bytes() == before
-    again = run_command(
-        "annotate", "predict", model, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json"
-    )
+    again = run_command(*PREDICT, model, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json")
     assert again.exit_code == 0 and json.loads(again.stdout)["outputs"] == []
 
 
@@ -262,20 +293,18 @@ def test_words_are_looked_for_before_the_work(model, photos, tmp_path, monkeypat
     ):
         result = run_command(*command)
         assert result.exit_code == 2
-        assert "none of the 30 images has keywords" in result.stderr and "--labels must be a CSV" in result.stderr
-    result = run_command("annotate", "predict", model, photos[0], "--csv", tmp_path / "no" / "t.csv")
+        assert "no keywords (IPTC, XMP or a sidecar) in 30 images" in result.stderr
+        assert "--labels must be a CSV" in result.stderr
+    result = run_command(*PREDICT, model, photos[0], "--csv", tmp_path / "no" / "t.csv")
     assert result.exit_code == 2 and "there is no folder" in result.stderr
 
 
-def test_each_step_of_training_is_reported(photos, tmp_path):
+def test_each_step_of_training_is_reported_and_lines_of_json_end_at_newlines_alone(photos, tmp_path):
     folder, table = photos
     seen = []
     train(folder, tmp_path / "m.npz", labels=table, kinds=["rgb", "lab"], progress=lambda *step: seen.append(step))
     assert list(dict.fromkeys(stage for stage, _, _ in seen))[-3:] == ["extracting", "coding", "learning words"]
     assert seen[-1][1] == seen[-1][2] == 3 and ("coding", 2, 2) in seen
-
-
-def test_lines_of_json_end_at_newlines_alone(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"file": "a.jpg", "words": ["Meer\u2028See"]}\n', "utf-8")
     assert read_words(path) == {"a.jpg": ["Meer See"]}
@@ -290,14 +319,12 @@ def test_evaluation(model, photos):
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     ours, often = document["table"]
-    assert document["heading"] == "30 images, 5 words, 2 each" and ours["N+"] == 4
+    assert document["heading"].startswith("30 images, 5 words, 2 each; AC, ") and ours["N+"] == 4
     assert ours["AC"] == 1 and ours["recall"] == 0.8  # of 'neues Wort' 0
     assert often["method"] == "most frequent words" and often["F1"] < ours["F1"]
     notes = " ".join(document["notes"])
-    assert (
-        "no training image has 1 of the words, such as 'neues Wort'" in notes
-        and "training images are among these" in notes
-    )
+    assert "no training image has 1 of the words, such as 'neues Wort'" in notes
+    assert "training images are among these" in notes
     result = run_command("evaluate", "annotate", *arguments)
     assert result.exit_code == 0 and "most frequent words" in result.stdout
 
@@ -305,7 +332,7 @@ def test_evaluation(model, photos):
 def test_the_usual_features(photos, sea, tmp_path):
     folder, table = photos
     model = tmp_path / "usual.npz"
-    result = run_command("annotate", "train", folder, "--labels", table, "--model", model, "--ranks", "3")
+    result = run_command(*TRAIN, folder, "--labels", table, "--model", model, "--ranks", "3")
     assert result.exit_code == 0, result.stderr
-    result = run_command("annotate", "predict", model, sea, "--top", 2)
+    result = run_command(*PREDICT, model, sea, "--top", 2)
     assert "Meer" in result.stdout and "alle" in result.stdout

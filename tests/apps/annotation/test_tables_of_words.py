@@ -3,7 +3,7 @@
 import pytest
 
 from visionnmf.apps.annotation.images import images_with_words, read_words
-from visionnmf.exceptions import UnreadableError
+from visionnmf.exceptions import ParameterError, UnreadableError
 
 EXPECTED = {"1.jpeg": ["city", "blue mountain", "sky"], "2, new.jpeg": ["sea"]}
 TABLES = {
@@ -50,3 +50,30 @@ def test_a_table_in_which_words_do_not_repeat_is_refused(tmp_path, form):
     path.write_text("".join(form.format(i=i) for i in range(30)))
     with pytest.raises(UnreadableError, match=r"words\.csv: .* words occur only once, such as '.*0.*'; put each word"):
         images_with_words(photos, path, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("{0} {1}", "one text for each image, such as 'city sea'"),
+        ("{0}/{1}", "one text for each image"),
+        ("#{0} #{1}", "one text for each image"),
+        ("'{0}' '{1}'", "one text for each image"),
+        ("0.8,{0}", r"numbers beside words, such as 0\.8; leave out"),
+        ("12345,{0},{1}", "numbers beside words, such as 12345"),
+        ("{0},{1}", None),
+        ("golden {0}", None),
+        ("{0} dog,{1}", None),
+        ("1999", None),
+    ],
+)
+def test_lists_without_commas_and_columns_of_numbers_are_refused(tmp_path, form, message):
+    photos, words = tmp_path / "photos", ["city", "sea", "sky", "tree", "hill", "snow"]
+    photos.mkdir()
+    for i in range(36):
+        (photos / f"{i}.png").touch()
+    rows = (form.format(words[i % 6], words[(i + 1 + i // 12) % 6]) for i in range(36))
+    (tmp_path / "words.csv").write_text("".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
+    error, match = (UnreadableError, message) if message else (ParameterError, "source must be a table of features")
+    with pytest.raises(error, match=match):
+        images_with_words(photos, tmp_path / "words.csv", None)

@@ -6,7 +6,7 @@ import tracemalloc
 import cv2
 import numpy as np
 import pytest
-from background_settings import f_measure, masks_of, tuned
+from background_settings import f_measure, follow, masks_of, separate, tuned
 from model_files import rewrite
 from scipy import ndimage
 
@@ -18,6 +18,7 @@ from visionnmf.apps.background.model.dynamic_background import DynamicBackground
 from visionnmf.apps.background.model.mask import MaskDecision
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import UnreadableError
+from visionnmf.io import VideoWriter
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -287,6 +288,21 @@ def test_shifts_are_found(shaken):
     np.testing.assert_allclose(found - np.median(found, axis=0), wanted, atol=0.3)
     still = np.repeat(frames[:1], 20, axis=0)
     assert find_camera_shake(still[..., None]) is None
+
+
+def test_the_report_says_how_far_a_camera_shook(shaken, tmp_path):
+    frames, _, shifts = shaken
+    path, still = tmp_path / "shaken.mkv", tmp_path / "still.mkv"
+    for file, pictures in ((path, frames), (still, np.stack(60 * [frames[0]]))):
+        with VideoWriter(file, width=frames.shape[2], height=frames.shape[1], frame_rate=30, codec="ffv1") as writer:
+            for frame in pictures:
+                writer.write(np.stack(3 * [frame], axis=-1))
+    most = np.hypot(*(shifts - np.median(shifts, axis=0)).T).max()
+    for report in (separate(path, out=tmp_path, videos=False), follow(path, out=tmp_path, force=True)):
+        assert report.camera_shake == pytest.approx(most, abs=1)
+        assert f"\n  camera shake: compensated, up to {report.camera_shake:.1f} pixels\n" in str(report)
+    for report in (separate(still, out=tmp_path, videos=False), follow(still, out=tmp_path, force=True)):
+        assert report.camera_shake == 0 and "shake" not in str(report).replace("shaken", "")
 
 
 def test_a_picture_moved_there_and_back(rng):

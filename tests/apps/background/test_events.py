@@ -1,6 +1,7 @@
 """Events: boxes by hand, joins and paddings by hand, tables that say what the masks show."""
 
 import csv
+import io
 import json
 
 import numpy as np
@@ -10,9 +11,9 @@ from clips import encode
 from helpers import run_command
 
 from visionnmf.apps.background import Separated
-from visionnmf.apps.background.event_tables import EventFinder, find_boxes
+from visionnmf.apps.background.event_tables import EventFinder, EventTable, MotionEvent, find_boxes
 from visionnmf.apps.background.object_events import ObjectFinder
-from visionnmf.apps.background.reports import time_code
+from visionnmf.apps.background.reports import event_sentence, time_code
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, read_image
@@ -103,6 +104,53 @@ def spans_at(active, times, finder=EventFinder, doubtful=(), **settings):
 
 
 BOTH = pytest.mark.parametrize("finder", [EventFinder, ObjectFinder])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("active", "note"),
+    [
+        (range(1, 49), ""),  # padded from 0 to 5 s, but seen to come and to go
+        (range(0, 49), "since the first frame: perhaps part of the scene"),
+        (range(1, 50), "still there in the last frame"),
+        (range(50), "from the first frame to the last: perhaps part of the scene"),
+    ],
+)
+def test_a_note_says_which_ends_were_not_seen(finder, active, note):
+    finder = finder(EventSettings(padding=1.0), 0.1)
+    events = []
+    for index, time in enumerate(EVEN):
+        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+        mask[10:20, 20:40] = 255 * (index in active)
+        frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
+        events += finder.add(Separated(index, frame, frame, mask, time), find_boxes(mask, 0))
+    (event,) = events + finder.end()
+    assert event.note == note and (event.start, event.end) == pytest.approx((0, 5))
+    row = {"event": 1, "start": event.start, "end": event.end, "peak_area": 0.5, "note": event.note}
+    assert event_sentence(row).endswith(note or "of the picture")
+
+
+@pytest.mark.parametrize("by_start", [True, False])
+def test_events_go_by_their_start_in_a_batch_and_by_their_end_live(by_start, tmp_path, rng):
+    ended = [(5.7, 9.4), (0.0, 9.7), (0.0, 17.0), (3.9, 19.7), (3.9, 20.0), (18.0, 20.0)]
+    pictures = rng.integers(0, 256, (len(ended), 30, 40, 3)).astype(np.uint8)
+    table = EventTable(tmp_path / "hall", False, io.BytesIO() if by_start else None)
+    for (start, end), picture in zip(ended, pictures, strict=True):
+        event = MotionEvent(start, first=start, last=end, until=end, box=(0, 0, 1, 1), thumbnail=picture, end=end)
+        assert len(table.add(event)) == (not by_start)  # live, an event is printed at once
+    table.number()
+    table.write()
+    order = sorted(range(len(ended)), key=ended.__getitem__) if by_start else range(len(ended))
+    with (tmp_path / "hall_events.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(float(row["start"]), float(row["end"])) for row in rows] == [ended[i] for i in order]
+    assert [int(row["event"]) for row in rows] == [1, 2, 3, 4, 5, 6]
+    sheet = read_image(tmp_path / "hall_events.png")
+    for row, place in zip(rows, order, strict=True):
+        np.testing.assert_array_equal(read_image(tmp_path / row["thumbnail"]), pictures[place])
+    np.testing.assert_array_equal(sheet[:30, :40], pictures[order[0]])
+
+
 PAUSE = [*np.arange(150) / 25, *(606 + np.arange(50) / 25)]  # ten minutes
 
 
@@ -149,6 +197,22 @@ def test_no_event_begins_in_doubtful_frames(finder):
     for doubtful in (range(30, 45), range(45, 60)):
         ((start, end),) = spans_at(range(30, 60), times, finder, doubtful, padding=0)
         assert (round(25 * start), round(25 * end)) == (30 if doubtful[0] == 45 else 45, 60)
+
+
+def test_batch_and_live_number_the_events_of_a_clip_in_their_own_order(tmp_path, rng):
+    """Who comes first goes last; a live run says so when an event is over."""
+    scene = rng.integers(60, 120, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    with VideoWriter(tmp_path / "yard.mkv", width=WIDTH, height=HEIGHT, frame_rate=10, codec="ffv1") as writer:
+        for i in range(90):
+            frame = scene.copy()
+            if 30 <= i < 80:
+                frame[4:16, i - 30 : i - 20] = (250, 30, 30)
+            if 50 <= i < 60:
+                frame[30:44, 5 * (i - 50) : 5 * (i - 50) + 10] = (30, 250, 30)
+            writer.write(frame)
+    for call, order in ((separate, [3.0, 5.0]), (follow, [5.0, 3.0])):
+        events = call(tmp_path / "yard.mkv", out=tmp_path / call.__name__, events="objects", padding=0).events
+        assert [event["start"] for event in events] == pytest.approx(order, abs=0.15)
 
 
 @pytest.mark.slow

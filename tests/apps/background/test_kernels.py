@@ -177,6 +177,7 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
         b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
         if y % 3 == 1:
             sigma += online.NOISE_STEP * max(sigma, 1) * (1 if change[y, x] / online.NORMAL_CHANGE > sigma else -1)
+            sigma = max(sigma, 0)
             scale = min(max(sigma, 6), 16)
             weight = 3 * gain / (1 + (moved[y, x] / scale) ** 2)
             held, against = 0.9 * held, 0.9 * against

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
-from visionnmf.apps.background.model.mask import foreground_mask, median_mask, without_holes
+from visionnmf.apps.background.model.mask import foreground_mask, median_mask, without_holes, without_shadows
 from visionnmf.apps.background.tuning import TUNING
 from visionnmf.datasets import make_surveillance
 from visionnmf.exceptions import ParameterError
@@ -139,6 +139,53 @@ def test_a_shadow_counts_less_than_an_object_of_another_colour():
     shaded, seen = model.apply([shadow, object_])
     assert not shaded.mask.any()
     assert seen.mask[14:26, 24:36].all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("case", "is_shadow"),
+    [
+        ("shadow", True),
+        ("twice the width", True),  # windows grow with the picture
+        ("another texture", False),
+        ("no texture", False),
+        ("brighter", False),
+        ("several factors", False),
+        ("nothing beside it", False),
+        ("another hue", False),
+    ],
+)
+def test_shadows_that_show_the_texture_of_the_background_leave_the_mask(case, is_shadow, channels, rng):
+    times = 2 if case == "twice the width" else 1
+    light = rng.integers(80, 180, (120, 320)).astype(np.uint8).repeat(times, 0).repeat(times, 1)
+    background = np.stack([light] * channels, axis=2)
+    frame = background + rng.normal(0, 1, background.shape)
+    region, shadow = np.zeros((2, *light.shape), bool)
+    region[20 * times : 80 * times, 20 * times : 120 * times] = shadow[
+        22 * times : 78 * times, 62 * times : 118 * times
+    ] = True
+    if case == "nothing beside it":
+        region = shadow
+    frame[region & ~shadow] = 220
+    part = 0.6 * frame[shadow]
+    if case == "another texture":
+        part = rng.permutation(part)
+    if case == "no texture":
+        part[:] = part.mean()
+    if case == "brighter":
+        part *= 2
+    if case == "several factors":
+        part *= rng.uniform(0.5, 1.5, (len(part), 1))
+    if case == "another hue":
+        part *= np.linspace(0.8, 1.2, channels) if channels == 3 else 2
+    frame[shadow] = part
+    frame = np.clip(frame, 0, 255).astype(np.uint8)
+    mask = without_shadows(
+        np.where(region, 255, 0).astype(np.uint8), frame, background, np.full(light.shape, 6.0, np.float32)
+    )
+    beside = region & ~shadow
+    assert (mask[beside] == 0).sum() <= 0.05 * beside.sum()
+    assert (mask[shadow] == 0).mean() > 0.9 if is_shadow else (mask[region] == 255).all()
 
 
 def test_edges_stay_where_they_are():

@@ -93,6 +93,21 @@ def test_the_forgetting_time_decides_when_what_stays_is_scene(rng):
     assert 25 < taken[5.0] < 45 and taken[20.0] > 2 * taken[5.0]
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_was_there_and_leaves_is_forgotten_and_what_comes_is_not(leaves, rng):
+    scene, seen = room(rng, 0, shape=(96, 128, 3))
+    scene[:] = np.linspace(120, 160, 128)[:, None]
+    thing = scene.copy()
+    thing[30:70, 50:80] = 40
+    first, later = (thing, scene) if leaves else (scene, thing)
+    frames = [seen(first) for _ in range(50)] + [seen(later) for _ in range(30)]
+    model = OnlineBackgroundModel(frame_rate=10)
+    masks = followed(model, frames)
+    assert masks[51, 32:68, 52:78].all()  # what changes is seen at first
+    assert masks[-1].any() != leaves
+    assert (np.abs(model.background_ - scene) > 6).mean() < 0.02
+
+
 def test_the_background_is_that_of_the_frame_s_light(rng):
     scene, seen = room(rng, 60)
     model = OnlineBackgroundModel(frame_rate=10)

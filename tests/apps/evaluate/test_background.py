@@ -24,28 +24,16 @@ def compare(clips, *methods, out=None, masks=False, progress=None):
     return evaluate(evaluation.study(clips, comparison, masks=masks), comparison, progress=progress)
 
 
-def test_the_seven_metrics_by_hand():
+def test_the_seven_metrics_by_hand_are_none_where_they_are_not_defined():
     mask = np.array([[255, 255, 255, 0, 0, 0, 255, 0, 255, 0]], np.uint8)
     truth = np.array([[255, 255, 0, 255, 0, 50, 50, 0, 85, 170]], np.uint8)
     counts = Confusion()
     counts.add(mask, truth)
     assert (counts.tp, counts.fp, counts.fn, counts.tn, counts.masks) == (2, 2, 1, 3, 1)
-    assert counts.metrics() == pytest.approx(
-        {
-            "recall": 2 / 3,
-            "specificity": 3 / 5,
-            "fpr": 2 / 5,
-            "fnr": 1 / 3,
-            "pwc": 100 * 3 / 8,
-            "precision": 2 / 4,
-            "f_measure": 2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4),
-        }
-    )
+    rates = {"recall": 2 / 3, "specificity": 3 / 5, "fpr": 2 / 5, "fnr": 1 / 3, "pwc": 100 * 3 / 8, "precision": 2 / 4}
+    assert counts.metrics() == pytest.approx(rates | {"f_measure": 2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4)})
     counts.add(mask, np.full_like(truth, 170))
     assert counts.metrics()["recall"] == 2 / 3 and counts.masks == 2
-
-
-def test_metrics_that_are_not_defined_are_none():
     empty = Confusion(fp=3, tn=5).metrics()
     assert empty["recall"] is empty["fnr"] is empty["f_measure"] is None
     assert empty["specificity"] == 5 / 8 and empty["precision"] == 0
@@ -94,9 +82,8 @@ def test_a_data_set_is_scored(data, tmp_path):
     report = compare([str(folder)], "godec", out=tmp_path, masks=True)
     rows = {(row["clip"], row["method"]): row for row in report.rows}
     assert set(rows) == set(itertools.product(("one", "two"), ("godec", "median", "mog2", "knn")))
-    assert [sentence.split(": ")[1] for sentence in report.skipped] == [
-        "input or groundtruth holds no numbered picture"
-    ]
+    (left_out,) = report.skipped
+    assert left_out.endswith(": input or groundtruth holds no numbered picture")
     for (clip, method), row in rows.items():
         numbers = range(1, N + 1) if clip == "one" else range(101, 101 + N)
         files = [tmp_path / method / "street" / clip / f"bin{number:06d}.png" for number in numbers]

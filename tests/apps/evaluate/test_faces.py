@@ -112,19 +112,17 @@ def test_pictures_replace_nothing_and_do_not_lie_among_the_faces(folder, tmp_pat
     assert not (folder / "p").exists()
 
 
-def test_an_interrupted_evaluation_ends_quietly(folder, tmp_path, monkeypatch):
+def test_what_is_left_out_is_said_once_and_an_interrupted_evaluation_ends_quietly(folder, tmp_path, monkeypatch):
+    (folder / "person 0" / "7.png").write_text("no picture")
+    result = run("evaluate", "faces", folder, "--methods", "raw", "--splits", 1, "--train", 3)
+    assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
+
     def stops(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(application, "run_split", stops)
     result = run("evaluate", "faces", folder, "--train", 3, "--splits", 1, "--out", tmp_path / "out")
     assert result.exit_code == 130 and not result.stderr
-
-
-def test_what_is_left_out_is_said_once(folder):
-    (folder / "person 0" / "7.png").write_text("no picture")
-    result = run("evaluate", "faces", folder, "--methods", "raw", "--splits", 1, "--train", 3)
-    assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
 
 
 def test_the_help_names_what_is_allowed_and_a_severity_out_of_range_its_option(folder, tmp_path):

@@ -42,7 +42,7 @@ def test_the_table_has_a_deviation_where_there_are_several_values():
         "two methods",
         "method  rank       error",
         "raw           0.5 ± 0.12",
-        "pca       10           2",
+        "pca       10         2.0",
     ]
     document = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert document["table"][1]["never"] is None and document["table"][0]["error_deviation"] == 0.125
@@ -80,13 +80,17 @@ def test_methods_are_chosen_by_name():
         chosen_methods(Comparison(methods=("magic",)), known, ())
 
 
-def test_results_of_somebody_else_are_kept_and_plots_need_a_folder_and_something_to_draw(tmp_path):
-    with pytest.raises(ParameterError, match="out must be given with plots"):
+def test_results_of_somebody_else_are_kept_and_plots_need_a_folder(tmp_path):
+    with pytest.raises(ParameterError, match="out must be a folder for the plots"):
         Comparison(plots=True)
-    pytest.importorskip("matplotlib")
-    with pytest.raises(ParameterError, match="plots must be False"):
-        evaluate(study(), Comparison(plots=True, out=tmp_path))
     (tmp_path / "results.csv").write_text("mine")
     with pytest.raises(OutputExistsError, match=r"results.csv: exists already"):
         evaluate(study(), Comparison(out=tmp_path))
     assert (tmp_path / "results.csv").read_text() == "mine"
+
+
+def test_every_evaluation_draws_its_table(tmp_path):
+    pytest.importorskip("matplotlib")
+    report = evaluate(study(), Comparison(plots=True, out=tmp_path))
+    assert report.outputs == [str(tmp_path / "results.csv"), str(tmp_path / "scores.png")]
+    assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")

@@ -81,7 +81,7 @@ def test_the_papers_model_to_the_letter():
         np.testing.assert_allclose(one, other)
 
 
-def test_wangs_model_to_the_letter():
+def test_wangs_model_to_the_letter_and_its_share_of_unseen_commands_in_the_limit(users):
     model = WangNMF(random_state=3).fit(TRAINING)
     W, H = factors(COUNTS / 3, *start(), 50)
     np.testing.assert_allclose(model.codes_, H)
@@ -89,9 +89,6 @@ def test_wangs_model_to_the_letter():
     for _ in range(10):
         h = h * (W.T @ (v / np.maximum(W @ h, 1e-12))) / W.sum(axis=0)
     assert model.anomaly_score([["a", "a", "c", "z"]])[0] == pytest.approx(abs(h.sum() - 1))
-
-
-def test_wangs_score_is_the_share_of_unseen_commands_in_the_limit(users):
     training, own, _ = users[0]
     model = type("Converged", (WangNMF,), {"n_iterations": (50, 200, 2)})().fit(training)
     test = [["new"] * n + s[n:] for n, s in zip((0, 10, 40, 100), own, strict=False)]

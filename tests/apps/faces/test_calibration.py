@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.stats import binomtest
 
 from visionnmf.apps.faces import FaceRecognizer, distances
-from visionnmf.apps.faces.distances import LeftOut, as_noisy, calibrated, people_folds, rate_of
+from visionnmf.apps.faces.distances import LeftOut, calibrated, other_noise, people_folds, rate_of
 
 
 def left_out(people, distances, known=0):
@@ -60,7 +60,7 @@ def test_rates_of_few_people_are_announced_with_their_uncertainty_and_their_corr
     assert 0.3 < found.threshold < 0.9
     assert 0 <= found.acceptance.low < 0.02 and 0.3 < found.acceptance.high < 1
     assert found.rejection.low == found.rejection.mean == 0 and found.rejection.high > 0.3  # of three people
-    assert as_noisy(found.noise, np.full((2, 2), 0.1)) is None
+    assert found.noise is None and other_noise(None, np.full((2, 2), 0.1)) == [None, None]
     # the usual share of corrupted pixels is that of people who stay
     shares = np.repeat([0.02, 0.06, 0.5], [5, 5, 10])
     assert calibrated(images._replace(corrupted=shares), 5, 0.05).corrupted == pytest.approx(0.04)
@@ -112,9 +112,7 @@ def test_strangers_are_never_named_where_nobody_can_tell(rng, n_people):
 
 def test_three_people_are_reported_as_few_and_four_are_not(rng):
     images, labels = made_faces(rng, 4, 8)
-    with pytest.warns(
-        UserWarning, match="^y has three people, of whom each can play unknown: .* a quarter or more may"
-    ):
+    with pytest.warns(UserWarning, match="^y has three people, of whom each can play unknown: .* a quarter or more"):
         FaceRecognizer(random_state=0).fit(rows(images)[:24], labels[:24])
     FaceRecognizer(random_state=0).fit(rows(images), labels)
 
@@ -137,7 +135,8 @@ def test_left_out_images_were_not_seen_and_other_noise_is_refused(monkeypatch):
     assert least <= passed <= most and least < recognizer.false_acceptance_rate_ < most < 0.5
     rejected = np.mean([one.person is None for one in recognizer.identify(noisy[known & ~trained])])
     assert recognizer.false_rejection_rate_ / 2 <= rejected <= rejected_most
-    assert not any(one.calibrated for one in recognizer.identify(rows(images)[~known]))  # cleaner
+    cleaner = recognizer.identify(rows(images)[~known])
+    assert not any(one.calibrated for one in cleaner) and {one.noise for one in cleaner} == {"less"}
 
 
 @pytest.mark.slow
@@ -165,4 +164,7 @@ def test_training_images_are_as_noisy_as_the_training_images(rng):
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), labels)
     assert np.mean([one.calibrated for one in recognizer.identify(rows(images))]) > 0.9
     blurred = gaussian_filter(images.astype(np.float32), (0, 3, 3))
-    assert np.mean([one.calibrated for one in recognizer.identify(rows(blurred))]) < 0.1
+    found = recognizer.identify(rows(blurred))
+    assert np.mean([one.calibrated for one in found]) < 0.1 and np.mean([one.noise == "less" for one in found]) > 0.9
+    noisy = np.clip(images + rng.normal(0, 30, images.shape), 0, 255)
+    assert np.mean([one.noise == "more" for one in recognizer.identify(rows(noisy))]) > 0.9

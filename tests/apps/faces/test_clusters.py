@@ -68,14 +68,11 @@ def test_few_images_make_as_many_groups_as_were_asked_for(rng, n_images, n_clust
     assert len(set(cluster_faces(rng.random((n_images, 40)), n_clusters))) == n_clusters
 
 
-def test_copies_of_images_share_their_groups(rng):
+def test_copies_of_images_share_their_groups_and_accuracy_matches_groups_to_people(rng):
     X = np.repeat(rng.random((4, 40)), 3, axis=0)
     assert clustering_accuracy(np.repeat(range(4), 3), cluster_faces(X, 4)) == 1
     with pytest.warns(UserWarning, match="only 4 different images, and 5 groups"):
         assert clustering_accuracy(np.repeat(range(4), 3), cluster_faces(X, 5)) == 1
-
-
-def test_accuracy_matches_groups_to_people():
     assert clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 0]) == 1
     assert clustering_accuracy([0, 0, 1, 1], [5, 5, 5, 5]) == 0.5
     assert clustering_accuracy(["a", "a", "b"], [0, 1, 2]) == pytest.approx(2 / 3)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import json_lines, rows, run_command as run
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from visionnmf.apps.cli import console
 from visionnmf.apps.faces import (
@@ -38,7 +38,8 @@ def test_train_and_identify(folder, tmp_path):
     )
     report = json.loads(trained.stdout)
     page = (tmp_path / "p.html").read_text("utf-8")
-    assert page.count("<figure") == 2 and "4</" in page and "24</" in page  # also without --pictures
+    assert page.count("<figure") == 3 and "4</" in page and "24</" in page  # also without --pictures
+    assert page.count("data:image/svg+xml") == 1 and all(f"<span>person {i}</span>" in page for i in range(4))
     assert trained.exit_code == 0 and report["people"] == [f"person {i}" for i in range(4)] and report["images"] == 24
     assert sorted(path.name for path in out.iterdir()) == ["components.png", "corrupted.png"]
     image = folder / "person 2" / "3.png"
@@ -48,6 +49,38 @@ def test_train_and_identify(folder, tmp_path):
     assert (out / "3_corrupted.png").exists()
     again = run("faces", "train", folder, "--model", model)
     assert again.exit_code == 2 and "--force" in again.stderr
+
+
+def test_searches_that_serve_equally_well_make_no_difference(model):
+    known = model[1]
+    for scores, told in (
+        ({"blocks": 0.8, "none": 0.8}, "no difference, blocks taken; probability"),
+        ({"blocks": 0.8, "none": 0.7}, "missing pixels: blocks; probability"),
+    ):
+        known.missing_scores_ = scores
+        assert told in training._lines(known, 24)[1]
+    known.rate_intervals_ = np.array([[0.01, 0.1], [0.02, 0.123]])
+    known.false_acceptance_rate_, known.false_rejection_rate_ = 0.05, 0.06
+    told = training._lines(known, 24)[-1]
+    assert "estimated for new pictures like the training pictures, 5.0% of unknown people pass" in told
+    assert "6.0% of known people are rejected (95% confidence: up to 12%); of pictures of another day" in told
+
+
+def test_images_of_other_noise_are_counted_once_with_the_direction(folder, tmp_path, monkeypatch):
+    """Each of a batch has the note on its own page and in its JSON; the text says it of the first and of all."""
+    monkeypatch.setattr(distances, "ENOUGH_ALIKE", 4)
+    assert run("faces", "train", folder, "--model", tmp_path / "m.npz").exit_code == 0
+    smooth = tmp_path / "smooth"
+    smooth.mkdir()
+    for number in range(3):
+        picture = Image.open(folder / "person 1" / f"{number}.png").filter(ImageFilter.GaussianBlur(3))
+        picture.save(smooth / f"{number}.png")
+    found = run("faces", "identify", tmp_path / "m.npz", smooth)
+    note = "less noise and fine detail than in the training images, as after JPEG or blur: "
+    reports = json_lines(run("faces", "identify", tmp_path / "m.npz", smooth, "--json"))
+    less = [report for report in reports if report["identity"]["noise"] == "less"]
+    assert len(less) > 1 and all(report["notes"][0].startswith(note) for report in less)
+    assert found.stdout.count(note) == 2 and f"\n{len(less)} of 3 images: {note}" in found.stdout
 
 
 def test_a_model_that_is_none_is_one_failure_of_the_command(folder, tmp_path):
@@ -192,7 +225,7 @@ def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
             path.unlink()
     few = run("faces", "train", folder, "--model", tmp_path / "a.npz")
     assert few.exit_code == 0 and "the share of known people who are rejected is not known" in few.stdout
-    assert "of unknown people pass (" in few.stdout and "with 90% confidence)" in few.stdout
+    assert "of unknown people pass (" in few.stdout and "(90% confidence: " in few.stdout
     assert math.isnan(load(tmp_path / "a.npz").recognizer.false_rejection_rate_)
     np.testing.assert_array_equal(load(tmp_path / "a.npz").recognizer.rate_intervals_[1], [0, 1])
     for i in (2, 3):
@@ -210,7 +243,8 @@ def test_a_model_that_names_nobody_says_so(folder, tmp_path):
     words = ("faces", "identify", tmp_path / "m.npz", folder)
     found = run(*words, "--recursive", "--report", tmp_path / "page.html")
     note = "the model knows only 1 person and names nobody, because it has no threshold"
-    assert found.stdout.count(note) == 6 and "or give --threshold X" in found.stdout
+    assert found.stdout.count(note) == 2 and "or give --threshold X" in found.stdout
+    assert f"\n  {note}" in found.stdout and f"\n6 of 6 images: {note}" in found.stdout  # of the first, and of all
     assert f"<summary>6 images: {note}" in (tmp_path / "page.html").read_text("utf-8")
     assert note not in run(*words, "--recursive", "--threshold", "2").stdout
 
@@ -352,18 +386,18 @@ def test_every_face_of_a_photograph_has_a_box_and_a_name(model, folder, tmp_path
     model[1].false_acceptance_rate_ = 0.05  # rates are announced
     identifier = Identifier(FaceModel(model[1], detect=True), identification=FaceIdentification(all_faces=True))
     first, second = model[1].identify(rows(np.stack([left, right])[..., 0]))
-    told = (replace(first, calibrated=True), replace(second, calibrated=False))
+    told = (replace(first, noise=None), replace(second, noise="more"))
     monkeypatch.setattr(FaceRecognizer, "identify", lambda *_, **__: list(told))
     (note,) = identifier.identify(tmp_path / "both.png").notes
-    assert note.startswith("1 of the 2 faces more or less noisy than the training images: the error rates")
+    assert note.startswith("1 of the 2 faces: more noise than in the training images: the error rates")
     model[1].false_acceptance_rate_ = math.nan
     assert identifier.identify(tmp_path / "both.png").notes == [
-        note.partition(": ")[0] + ": " + identification.NAME_DOUBTFUL
+        note.rpartition(": ")[0] + ": " + identification.NAME_DOUBTFUL
     ]
-    told = (replace(first, calibrated=True), replace(second, calibrated=False, person=None))
+    told = (replace(first, noise=None), replace(second, noise="more", person=None))
     assert identifier.identify(tmp_path / "both.png").notes == []  # nobody was named wrongly
     refused = run("faces", "identify", model[0], tmp_path / "both.png", "--all-faces")
-    assert refused.exit_code == 2 and "--all-faces must be False for a model of whole images" in refused.stderr
+    assert refused.exit_code == 2 and "--all-faces must be left out for a model of whole images" in refused.stderr
     assert "train with --detect" in refused.stderr
 
 

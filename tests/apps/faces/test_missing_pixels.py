@@ -47,7 +47,7 @@ def test_what_is_bad_is_missing(quick, rng, kind, severity, choice):
     assert recognizer.missing_ == choice == max(recognizer.missing_scores_, key=recognizer.missing_scores_.get)
 
 
-def test_where_nothing_tells_blocks_are_looked_for(quick, rng):
+def test_where_nothing_tells_blocks_are_looked_for_and_few_missing_pixels_are_left_as_they_are(quick, rng):
     images, y = made_faces(rng, 4, 4)
     recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images), y)
     assert recognizer.missing_ == "blocks" and recognizer.missing_scores_ == {}
@@ -56,6 +56,12 @@ def test_where_nothing_tells_blocks_are_looked_for(quick, rng):
     assert alone.missing_ == "blocks" and alone.missing_scores_ == {}  # one image each
     given = FaceRecognizer(image_shape=SHAPE, missing="none", random_state=0).fit(rows(covered), y)
     assert given.missing_ == "none" and given.missing_scores_ == {}
+    images[0, :4, :4] = 90  # one block, too few pixels to be worth another fit
+    options = {"image_shape": SHAPE, "random_state": 0}
+    chosen, plain = (FaceRecognizer(missing=m, **options).fit(rows(images), y) for m in ("auto", "none"))
+    assert FaceRecognizer(missing="blocks", **options).fit(rows(images), y).corrupted_[0].sum() >= 16
+    assert chosen.missing_ == "blocks" and np.array_equal(chosen.cleaned_, plain.cleaned_)
+    assert chosen.explain(rows(images[:1])).corrupted.reshape(SHAPE)[:4, :4].all()  # a new image's block is missing
 
 
 def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch):
@@ -68,16 +74,6 @@ def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch)
     )
     clustering.cluster(tmp_path, clustering=FaceClustering(missing="blocks"))
     assert seen[0] < 0.02
-
-
-def test_few_missing_pixels_of_training_images_are_left_as_they_are(quick, rng):
-    images, y = made_faces(rng, 4, 4)
-    images[0, :4, :4] = 90  # one block, too few pixels to be worth another fit
-    options = {"image_shape": SHAPE, "random_state": 0}
-    chosen, plain = (FaceRecognizer(missing=m, **options).fit(rows(images), y) for m in ("auto", "none"))
-    assert FaceRecognizer(missing="blocks", **options).fit(rows(images), y).corrupted_[0].sum() >= 16
-    assert chosen.missing_ == "blocks" and np.array_equal(chosen.cleaned_, plain.cleaned_)
-    assert chosen.explain(rows(images[:1])).corrupted.reshape(SHAPE)[:4, :4].all()  # a new image's block is missing
 
 
 @pytest.fixture(scope="module")

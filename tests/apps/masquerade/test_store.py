@@ -6,11 +6,7 @@ from model_files import rewrite
 
 from visionnmf.apps.masquerade import MasqueradeModel, SessionScorer, load, save, store as _masquerade_store
 from visionnmf.apps.masquerade.store import Learnt
-from visionnmf.exceptions import (
-    ParameterError,
-    TooLargeError,
-    UnreadableError,
-)
+from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
 SESSIONS = [["ls", "cd", "make", "vi", "é", ""] * 10, ["cd", "ls", "gcc", "ls"] * 15] * 10
 TEST = [["ls", "cd"] * 30, ["nmap"] * 60, ["é", "gcc", "ls"] * 20]

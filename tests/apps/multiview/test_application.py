@@ -114,7 +114,10 @@ def test_what_cannot_be_used_is_one_line(files):
         ),
         (["fit", "none.npy", "--model", "m.npz"], "none.npy: no such file"),
         (["fit", "sounds.csv", "--key", "name", "--model", "m.npz"], "sounds.csv: has no column 'name'; it has id, f0"),
-        (["fit", "sounds.csv", "--model", "m.npz"], "sounds.csv: row 2, column id: must be a number; got s0"),
+        (
+            ["fit", "sounds.csv", "--model", "m.npz"],
+            "sounds.csv: row 2, column id: must be a number; got s0; if this column names the samples, give --key id\n",
+        ),
         (["fit", "both.npz", "images.npy", "--model", "m.npz"], "images: two views have this name"),
         (["transform", "both.npz", "images.npy", "--codes", "c.csv"], "both.npz"),
     ):
@@ -128,7 +131,7 @@ def test_what_cannot_be_used_is_one_line(files):
         result = run_command("evaluate", "multiview", "both.npz", *arguments, "--out", "r")
         assert result.exit_code == 2 and sentence in result.stderr, result.stderr
     result = run_command("evaluate", "multiview", "images.npy")
-    assert "--labels must be a file of classes, because images.npy has none" in result.stderr
+    assert "--labels must be a file with a class for each sample, because images.npy has none" in result.stderr
 
 
 def test_a_view_of_three_axes_is_refused_with_its_shape(files):
@@ -173,15 +176,17 @@ def test_every_method_beats_chance_by_far(made, method):
     assert found.table[0]["accuracy"] > 0.7  # of three splits into 30 and 30 samples; chance is 0.25
 
 
-def test_words_are_scored_by_average_precision(made):
+def test_words_are_scored_by_average_precision_and_labels_of_one_sample_refused(made):
     views, labels = made
     words = np.array([[label // 2, label % 2] for label in labels])
     rows = compare(views, words, "concatenation").rows
     assert rows[0]["average_precision"] > 0.9 and np.isnan(rows[0]["accuracy"])
+    with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
+        compare(made[0], np.arange(60), "concatenation")
 
 
 def test_more_words_than_a_byte_counts(rng):
-    features = rng.standard_normal((80, 5))
+    features = rng.standard_normal((40, 5))
     words = features[:, np.arange(260) % 5] > 0.5
     for kind in (bool, np.uint8, int):
         scores = fit_classifier(features, words.astype(kind))[0].decision_function(features)
@@ -227,11 +232,6 @@ def test_flss_falls_and_leaves_views_out(made, monkeypatch):
     monkeypatch.setattr(view_methods, "DICTIONARY_WEIGHT", 1e3)
     heavy = FLSS(4, side.groups, random_state=0).fit(side.train)
     assert not heavy.components_.any()
-
-
-def test_labels_of_one_sample_are_refused(made):
-    with pytest.raises(ParameterError, match="labels must have two samples of each class; got a class of one"):
-        compare(made[0], np.arange(60), "concatenation")
 
 
 def test_inputs_are_never_overwritten(files, made):
@@ -342,8 +342,10 @@ def test_a_folder_of_images_and_a_parquet_file(tmp_path, monkeypatch, rng):
     assert "words is missing for 3 of 16 samples: p0, p1, p2" in fit.stdout
     filled = run_command("multiview", "impute", "m.npz", "photos/", "--key", "image", "--out", "all")
     assert filled.exit_code == 0, filled.stderr
-    found = read_views(["all/words.csv"], key="key")
+    found = read_views(["all/words.csv"], key="image")  # the key has the name that was given
     assert sorted(found.keys) == sorted(f"p{i}" for i in range(16))
+    again = run_command("multiview", "transform", "m.npz", "all/words.csv", "--key", "image", "--codes", "c.csv")
+    assert again.exit_code == 0 and Path("c.csv").read_text().startswith("image,component0,")
     for name, (first, second, _) in zip(found.keys, found.views["words"], strict=True):
         assert (first > second) == red[int(name[1:])]
     codes = run_command("multiview", "transform", "m.npz", "words.parquet", "--key", "image", "--codes", "c.npy")

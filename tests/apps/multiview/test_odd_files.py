@@ -130,6 +130,6 @@ def test_a_folder_of_folders_and_codes_of_another_kind_are_refused_with_advice_f
 def test_a_column_of_names_is_proposed_as_the_key(tmp_path):
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("id,x,y\ns0,1,2\ns1,2,3\n")
-    with pytest.raises(UnsupportedError, match=r"column id: must be a number; got s0; if .*give it as the key"):
+    with pytest.raises(UnsupportedError, match=r"column id: must be a number; got s0; if .*give key='id'$"):
         read_views([tmp_path / "a.csv", tmp_path / "b.csv"])
     assert read_views([tmp_path / "a.csv", tmp_path / "b.csv"], key="id").keys == ["s0", "s1"]

@@ -1,5 +1,8 @@
 """The page of each kind of run in headless Chromium: elements, players, keys, sizes, and markup that stays text."""
 
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
 import pytest
 from browser import Browser, needs_browser
 
@@ -8,7 +11,7 @@ pytestmark = [pytest.mark.slow, needs_browser]
 # What each page must have, by selector, and at least how often.
 ELEMENTS = {
     "segment": {".slider img": 2, "tbody tr": 2, ".failed li": 1},
-    "background": {"video": 3, ".track span": 1, ".events button img": 1},
+    "background": {"video": 3, ".track span": 1, ".events button img": 1, "td a": 1},
     "identify": {"figure img": 4, ".bar": 4, "tbody tr": 2},
     "cluster": {".sheet": 6, ".sheet img": 48},
     "annotate": {".pair img": 1, ".pair tbody tr": 1},
@@ -38,7 +41,8 @@ def test_a_page_is_whole_and_its_texts_are_inert(kind, made_page, browser):
     browser.wait_for(f"{loaded} === 0")
     assert browser.value("window.hit") is None
     assert browser.value("document.scripts.length") == 1 + (kind == "background")  # our own, and its table of times
-    assert browser.value("document.querySelectorAll('[src=x], [onerror], [onload], a:not([href^=\"#\"])').length") == 0
+    links = 'a:not([href^="#"]):not(td a[href$=".mp4"])'
+    assert browser.value(f"document.querySelectorAll('[src=x], [onerror], [onload], {links}').length") == 0
     assert "onerror=window.hit=" in browser.value("document.body.innerText")
     assert "{{7*7}}" in browser.value("document.body.innerText") or kind == "annotate"
     assert browser.messages == []
@@ -94,10 +98,40 @@ def test_a_heading_sorts_by_its_column(made_page, browser):
 def test_a_slider_moves_by_the_keyboard(made_page, browser):
     browser.open(made_page("segment"))
     cut = "document.querySelector('.layers').style.getPropertyValue('--cut')"
-    assert browser.value(cut) == "50%"
+    assert browser.value(cut) == "100%"  # all of the overlay
     browser.value("document.querySelector('.slider input').focus()")
-    browser.press("ArrowRight")
-    assert browser.value(cut) == "51%"
+    browser.press("ArrowLeft")
+    assert browser.value(cut) == "99%"
+
+
+def test_a_printed_page_shows_both_pictures_and_what_is_folded(made_page, browser):
+    browser.open(made_page("segment"))
+    browser.value("document.querySelector('.slider input').value = 50")
+    boxes = "[...document.querySelectorAll('.layers img')].map(one => one.getBoundingClientRect())"
+    left, right = f"{boxes}[0]", f"{boxes}[1]"
+    assert browser.value(f"{left}.left === {right}.left")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.value(
+        f"{left}.right <= {right}.left && {left}.width === {right}.width && {left}.top === {right}.top"
+    )
+    assert browser.value("getComputedStyle(document.querySelectorAll('.layers img')[1]).clipPath") == "none"
+    assert browser.value("document.querySelector('details dd').checkVisibility({contentVisibilityAuto: true})")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_wide_table_says_that_it_goes_on(made_page, browser):
+    browser.open(made_page("segment"), width=390)
+    table = "document.querySelector('.scroll')"
+    assert browser.value(f"{table}.scrollWidth > {table}.clientWidth")
+    assert "scroll" in browser.value(f"getComputedStyle({table}).backgroundAttachment")
+
+
+def test_events_lead_to_their_clips_wherever_the_page_is(made_page, browser):
+    page = made_page("background")
+    browser.open(page)
+    links = browser.value("[...document.querySelectorAll('td a')].map(one => one.href)")
+    files = [Path(unquote(urlparse(link).path)) for link in links]
+    assert files and all(file.is_file() and file.parent == page.parent / "out" for file in files)
 
 
 def test_a_script_that_is_not_ours_would_be_stopped(made_page, browser, tmp_path):

@@ -9,9 +9,10 @@ import pytest
 from helpers import run_command
 
 from visionnmf.apps.pages import open_page
-from visionnmf.apps.pages.kinds import KINDS
+from visionnmf.apps.pages.kinds import KINDS, _colours
 from visionnmf.apps.pages.page import MOST_SENTENCES, Page, cell
 from visionnmf.apps.report import Report
+from visionnmf.apps.segmentation import overlay
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
 from visionnmf.io import write_image
 
@@ -71,14 +72,18 @@ def test_no_page_of_a_run_without_a_result_stands_in_the_way(command, photo, tmp
     assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
     assert page.read_text() == "an earlier page"
     page.unlink()
+    words = (*words[:2], "--report", tmp_path / "new" / "page.html")
+    assert run_command(command, tmp_path / "none.png", *words).exit_code == 2
+    assert not (tmp_path / "new").exists()
     if command == "segment":
-        assert run_command(command, photo, *words).exit_code == 0 and page.exists()
+        assert run_command(command, photo, *words).exit_code == 0 and (tmp_path / "new" / "page.html").exists()
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
     monkeypatch.setattr("visionnmf.apps.pages.kinds.find_spec", lambda name: None)
     run = run_command("segment", photo, "--out", tmp_path / "out", "--report", tmp_path / "page.html")
-    assert run.exit_code == 2 and "`sh setup.sh report` installs it" in run.stderr and run.stderr.count("\n") == 1
+    assert run.exit_code == 2 and run.stderr.count("\n") == 1
+    assert "--report needs jinja2, which is not installed; `sh setup.sh report` installs it" in run.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -138,10 +143,18 @@ def test_an_input_that_is_gone_costs_its_pictures_alone(page, tmp_path):
     assert "not shown: " in text_of(page)
 
 
+def test_pages_of_evaluations_repeat_no_row_and_give_a_column_equal_decimals(tmp_path):
+    table = [{"method": "raw", "score": 46.67}, {"method": "pca", "score": 5.5, "score_deviation": 0.125}]
+    for splits in (1, 2):
+        page = open_page(tmp_path / f"{splits}.html", ["visionnmf evaluate faces"], {}, force=None)
+        page.add(Report(figures={"heading": "two", "table": table, "rows": splits * table}, inputs=["x"]))
+        text = text_of(page)
+        assert ("All rows" in text) == (splits > 1) and "46.67" in text and "5.50 ± 0.12" in text
+
+
 def test_cells_say_what_they_are_sorted_by():
     assert cell(0.123456)["text"] == "0.1235" and cell(0.123456)["sort"] == 0.123456
     assert cell(None)["sort"] == cell(float("nan"))["sort"] == "" and cell(True)["sort"] == "True"
-    assert cell(0.5, deviation=0.25)["text"] == "0.5 ± 0.25"
 
 
 def test_sessions_that_are_not_printed_are_on_the_timeline(tmp_path):
@@ -214,18 +227,60 @@ def test_pictures_are_named_with_their_folders(tmp_path, rng):
     assert "<span>ada/0.png</span>" in text and "<span>bob/0.png</span>" in text
 
 
+def test_the_table_of_all_images_has_pictures_and_sorts_by_their_segments(photo, tmp_path):
+    write_image(tmp_path / "other.png", np.full((40, 60, 3), 90, np.uint8))
+    words = ("segment", photo, tmp_path / "other.png", tmp_path / "none.png", "--out", tmp_path / "out")
+    assert run_command(*words, "--report", tmp_path / "page.html").exit_code == 1
+    text = (tmp_path / "page.html").read_text("utf-8")
+    overview = text[text.index("All images") : text.index('class="input"')]
+    assert re.findall(r'<button type="button">(\w+)<', overview) == ["picture", "image", "segments", "state", "result"]
+    rows = overview.split("<tr>")[2:]
+    assert ["<img" in row for row in rows] == [False, True, True]
+    assert [re.findall(r'data-sort="(\d*)" class="number"', row) for row in rows] == [[], ["2"], ["1"]]
+    assert "failed" in rows[0] and "no such file" in rows[0]
+
+
+def test_a_swatch_looks_like_its_segment_in_the_overlay():
+    photograph, labels = np.full((40, 60, 3), 20, np.uint8), np.zeros((80, 120), np.uint16)
+    labels[:, 60:] = 1
+    drawn = overlay(photograph, labels[::2, ::2])
+    own = [colour for colour, _ in _colours(photograph, drawn, labels, 2)]
+    assert own == ["#" + drawn[5, column].tobytes().hex() for column in (5, 55)]
+    assert own[0] != "#ff1a1a"  # the plain colour, which nothing in this dark picture shows
+
+
+def test_events_are_a_table_with_their_notes_and_links_if_there_are_clips(tmp_path):
+    note, file = "since the first frame: perhaps part of the scene", tmp_path / "out" / "a_background.png"
+    file.parent.mkdir()
+    write_image(file, np.full((40, 60, 3), 90, np.uint8))
+    event = {"start": 0.0, "end": 65.04, "peak_time": 1.0, "peak_area": 0.25, "thumbnail": "a_event_001.png"}
+    for clip, shown in (("a b_event_001.mp4", True), (None, False)):
+        events = [event | {"event": n, "clip": clip, "note": note * shown} for n in (1, 2)]
+        page = open_page(tmp_path / f"{shown}" / "page.html", ["visionnmf background"], {}, force=False)
+        figures = {"frames": 9, "events": events, "foreground_share": 0.5}
+        page.add(Report(figures=figures, inputs=["a"], outputs=[str(file)]))
+        text = text_of(page)
+        assert ('href="../out/a%20b_event_001.mp4"' in text) == shown
+        assert text.count(note) == 6 * shown  # a tile, a cell, and what the cell is sorted by
+        columns = ["event", "from", "to", "seconds", "area, %", *["clip", "note"] * shown]
+        assert re.findall(r'<button type="button">([^<]+)<', text) == columns
+        assert re.findall(r'data-sort="([^"]*)"', text)[:5] == ["1", "0.0", "65.04", "65.0", "25.0"]
+        assert '<td data-sort="65.04">1:05.0</td>' in text
+
+
 def test_equal_sentences_of_several_inputs_are_one(page):
     for number in range(MOST_SENTENCES + 20):
         name, state = f"{number:03}.png", "failed" if number < 3 else "done"
         error = f"{name}: is empty" if number < 3 else ""
         page.add(Report(inputs=[name], lines=["found"], notes=["is doubtful"], state=state, error=error))
-    page.add(Report(inputs=["x.png"], lines=["found"], notes=["is odd"]))
+    page.add(Report(inputs=["x.png"], lines=["found"], notes=["is odd", "is dark"]))
+    page.add(Report(inputs=["y.png"], lines=["found"], notes=["is dark"]))
     text = text_of(page)
-    assert 0 < text.index("<h2>Failed (1)") < text.index("<h2>Notes (2)")
-    assert "<summary>3 inputs: is empty</summary><ul><li>000.png</li><li>001.png</li><li>002.png</li></ul>" in text
+    assert 0 < text.index("<h2>Failed (1)") < text.index("<h2>Notes (3)")
+    assert "<li>000.png, 001.png, 002.png: is empty</li>" in text
     assert f"<summary>{MOST_SENTENCES + 17} inputs: is doubtful</summary>" in text and text.count("is doubtful") == 1
     assert '<li><a href="#s1">003.png</a></li>' in text and "<li>and 17 more</li>" in text
-    assert "<li>x.png: is odd</li>" in text
+    assert "<li>x.png: is odd</li>" in text and "<li>x.png, y.png: is dark</li>" in text  # a few are named at once
 
 
 def test_inputs_without_a_section_count_too(page):

@@ -251,11 +251,19 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
         file.unlink()
     added = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco", "--skip-existing")
     assert added.exit_code == 0 and joined.read_bytes() == complete  # with the image that was done before
-    for file in (tmp_path / "coco").glob("[ab]_*"):
-        file.unlink()
-    again = run_command("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
-    assert again.exit_code == 2 and "coco.json: exists already; give --force" in again.stderr
-    assert len(list((tmp_path / "coco").iterdir())) == 1  # refused before the work
+    again = ("segment", folder, "--formats", "coco", "--out", tmp_path / "coco")
+    assert run_command(*again).exit_code == 0 and joined.read_bytes() == complete
+    (folder / "c.png").write_bytes((folder / "a.png").read_bytes())
+    assert run_command(*again).exit_code == 0
+    assert [image["file_name"] for image in json.loads(joined.read_text())["images"]] == ["a.png", "b.PNG", "c.png"]
+    complete = joined.read_bytes()
+    other = run_command(*again, "--skip-existing", "--segments", 4)  # of other settings
+    assert other.exit_code == 2 and "wrote" not in other.stdout and joined.read_bytes() == complete
+    others = run_command("segment", folder / "a.png", folder / "b.PNG", *again[2:])  # would lose c.png
+    assert others.exit_code == 2 and "coco.json: exists already; give --force" in others.stderr
+    plain = run_command("segment", folder, "--segments", 4, "--out", tmp_path / "coco", "--force")
+    assert plain.exit_code == 0 and "of an earlier run: a_coco.json" in plain.stdout
+    assert plain.stdout.splitlines()[-1] == f"{joined}: of an earlier run"
     labels = cv2.imread(str(out / "a_labels.png"), cv2.IMREAD_UNCHANGED)
     assert labels.dtype == np.uint16
     seen = cv2.imread(str(out / "a_segments.png"))[..., ::-1]

@@ -181,9 +181,7 @@ def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
     mosaic = make_mosaic(90, 120, n_segments=6, noise=0.1, random_state=5)
     good = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
     leaf = kernels.BorderTrees(
-        np.zeros(1, np.int32),
-        np.full(1, -1, np.int8),
-        *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32)),
+        np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32))
     )
     blind = BorderModel(leaf, 0.5, 0.3)
     with pytest.MonkeyPatch.context() as patch:

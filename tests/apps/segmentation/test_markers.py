@@ -202,11 +202,14 @@ def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_markers(write(tmp_path / "clear.png", clear)).numbers, expected)
     labels = read_markers(write(tmp_path / "labels.png", expected.astype(np.uint16)))
     np.testing.assert_array_equal(labels.numbers, expected)
-    assert labels.colours is None and labels.names == ["(1, 1, 1)", "(2, 2, 2)"]  # alike in 8 bits
+    assert labels.colours is None and labels.names == ["label 1", "label 2"]  # alike in 8 bits
     mostly = np.where(expected > 0, 0, expected + 2).astype(np.uint16)
     mostly[expected > 1] = 65535  # what no scribble is in labels, though less frequent than two markers
     labels = read_markers(write(tmp_path / "mostly.png", mostly))
     np.testing.assert_array_equal(labels.numbers, np.choose(expected, [2, 1, 0]))
+    assert labels.names == ["label 1", "label 3"]  # as napari shows 0 and 2
+    deep = np.where(expected[..., None] > 0, expected[..., None] + np.uint16([0, 1, 2]), 65535).astype(np.uint16)
+    assert read_markers(write(tmp_path / "deep.png", deep)).names == ["(3, 2, 1)", "(4, 3, 2)"]
     with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colours; markers are 1 to 100 colours"):
         read_markers(write(tmp_path / "flat.png", np.zeros((9, 9), np.uint8)))
     noise = np.random.default_rng(0).integers(0, 255, (30, 30, 3), np.uint8)
@@ -235,11 +238,26 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
         assert bytes(segments[tuple(place)][::-1]).hex() == name[1:]
         assert f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in svg
     assert len(np.unique(segments.reshape(-1, 3), axis=0)) == len(report.sizes) == 4
-    assert "#ff1a1a joined segments 0, 3 of those without markers" in str(report)
+    assert "#ff1a1a joined 2 segments" in str(report)
     listed = json.loads((tmp_path / "photo_segments.json").read_text())["markers"]
     assert listed == [{"colour": row["colour"], "segment": row["segment"]} for row in report.markers]
     alone = process_image(photo, wanted=WantedSegments(markers=lines), out=tmp_path / "alone")
     assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in str(alone)
+
+
+def test_lines_with_smooth_edges_are_noticed(tmp_path: Path) -> None:
+    photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
+    for kind, noticed in ((cv2.LINE_AA, True), (cv2.LINE_8, False)):
+        layer = np.full((*MOSAIC.labels.shape, 3), 255, np.uint8)
+        for end, colour in ((9, (0, 0, 255)), (14, (255, 0, 0))):
+            cv2.line(layer, (5, end - 6), (30, end), colour, 1, kind)
+        markers = read_markers(write(tmp_path / "lines.png", layer))
+        assert (markers.n_soft >= 3) == noticed
+        report = process_image(photo, wanted=WantedSegments(markers=tmp_path / "lines.png"), out=tmp_path, force=True)
+        assert ("draw with a hard pencil" in str(report)) == noticed
+    numbers = np.zeros(MOSAIC.labels.shape, np.uint8)
+    numbers[2:12, 3] = np.arange(10)  # a label map
+    assert read_markers(write(tmp_path / "numbers.png", numbers)).n_soft == 0
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_labels_are_ordered_by_size_and_then_as_read(picture):
     np.testing.assert_array_equal(labels[::39, ::39], [[0, 1], [2, 3]])
 
 
-def test_other_numbers_and_scales_come_from_the_same_tree(picture: np.ndarray) -> None:
+def test_other_numbers_and_scales_come_from_the_same_tree_and_properties_are_those_of_the_pixels(picture):
     result = segment(picture, 4)
     np.testing.assert_array_equal(result.at(n_segments=4), result.labels)
     np.testing.assert_array_equal(result.at(scale=result.scale), result.labels)
@@ -69,6 +69,18 @@ def test_other_numbers_and_scales_come_from_the_same_tree(picture: np.ndarray) -
     finer = result.at(n_segments=9)
     for k in range(9):  # nested
         assert len(np.unique(result.labels[finer == k])) == 1
+    found = result.properties()
+    assert [row["label"] for row in found] == [0, 1, 2, 3]
+    for row in found:
+        inside = result.labels == row["label"]
+        places = np.argwhere(inside)
+        assert row["area"] == inside.sum()
+        np.testing.assert_allclose(row["colour"], picture[inside].mean(axis=0))
+        np.testing.assert_allclose(row["centre"], places.mean(axis=0))
+        assert row["box"] == [*places.min(axis=0), *(places.max(axis=0) + 1)]
+        around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
+        assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
+    assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
 
 
 def test_the_same_for_any_number_of_threads(picture: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,22 +175,6 @@ def test_regions_that_a_sparse_mask_leaves_empty_are_no_regions(monkeypatch: pyt
     mask = np.random.default_rng(0).random((200, 220)) < 0.02
     result = segment(make_mosaic(200, 220, random_state=0).image, 4, mask=mask)
     assert (result.hierarchy.sizes > 0).all()
-
-
-def test_properties_are_those_of_the_pixels(picture: np.ndarray) -> None:
-    result = segment(picture, 4)
-    found = result.properties()
-    assert [row["label"] for row in found] == [0, 1, 2, 3]
-    for row in found:
-        inside = result.labels == row["label"]
-        places = np.argwhere(inside)
-        assert row["area"] == inside.sum()
-        np.testing.assert_allclose(row["colour"], picture[inside].mean(axis=0))
-        np.testing.assert_allclose(row["centre"], places.mean(axis=0))
-        assert row["box"] == [*places.min(axis=0), *(places.max(axis=0) + 1)]
-        around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
-        assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
-    assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
 
 
 # --- odd input -------------------------------------------------------------------------------------------------------
@@ -318,6 +314,17 @@ def test_labels_of_any_type_with_gaps_are_drawn_alike(picture: np.ndarray, dtype
     labels = np.repeat([3, 90, 200], [height // 2, height // 4, height - height // 2 - height // 4])[:, None]
     expected = overlay(picture, np.broadcast_to(labels, (height, width)))
     np.testing.assert_array_equal(overlay(picture, np.broadcast_to(labels, (height, width)).astype(dtype)), expected)
+
+
+@pytest.mark.parametrize(("grey", "ink"), [(20, 255), (100, 255), (140, 0), (250, 0)])
+def test_numbers_are_white_on_dark_segments_and_black_on_bright_ones(grey: int, ink: int) -> None:
+    palette = np.array([[grey] * 3, [grey] * 3], np.uint8)
+    labels = np.zeros((400, 500), np.uint8)
+    labels[:, 250:] = 1
+    drawn = overlay(np.full((400, 500, 3), grey, np.uint8), labels, palette)[100:150, 100:150, 0]
+    changed, inside = (np.argwhere(where) for where in (drawn != grey, drawn == ink))  # digit and outline; digit
+    assert len(inside)
+    assert (changed.min(axis=0) < inside.min(axis=0)).all() and (inside.max(axis=0) < changed.max(axis=0)).all()
 
 
 def test_numbers_of_large_pictures_lie_within_their_segments() -> None:

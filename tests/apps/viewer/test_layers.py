@@ -8,8 +8,8 @@ import pytest
 from helpers import run_command
 
 from visionnmf import NMF
-from visionnmf.apps.background import BackgroundModel, ModelSettings, VideoSettings
-from visionnmf.apps.segmentation import WantedSegments, process_image
+from visionnmf.apps.background import BackgroundModel, ModelSettings, RegionSettings, VideoSettings
+from visionnmf.apps.segmentation import Outputs, WantedSegments, process_image
 from visionnmf.apps.viewer.frames import VideoFrames
 from visionnmf.apps.viewer.layers import read, reader, samples_of, write_labels
 from visionnmf.apps.viewer.repeating import call, command
@@ -198,6 +198,15 @@ def test_only_what_is_not_the_default_is_repeated():
     assert command("background", "a b.mp4", **records) == (
         "visionnmf background 'a b.mp4' --every 2 --end 2.5 --keep-model"
     )
+    given = {"outputs": Outputs(formats=("coco", "svg")), "out": "a folder", "force": True}
+    assert command("segment", "a.jpg", **given) == (
+        "visionnmf segment a.jpg --formats coco,svg --out 'a folder' --force"
+    )
+    assert call("m", "f", "a.jpg", **{**given, "force": False}) == (
+        "from m import Outputs, f\n\nf('a.jpg', outputs=Outputs(formats=('coco', 'svg')), out='a folder')"
+    )
+    region = RegionSettings(roi=("1,2,3,4", "5,6,7,8"))
+    assert command("background", "a.mp4", region=region) == ("visionnmf background a.mp4 --roi 1,2,3,4 --roi 5,6,7,8")
     assert call("m", "f", "a b.mp4", **records, region=ModelSettings()) == (
         "from m import ModelSettings, VideoSettings, f\n\n"
         "f('a b.mp4', video=VideoSettings(every=2, end=2.5), model=ModelSettings(keep_model=True))"

@@ -3,6 +3,7 @@
 `make test-napari` runs these tests where napari is installed; they need Xvfb.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf import NMF, load_model
+from visionnmf import NMF
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.cli.view import TRIAL
 from visionnmf.apps.segmentation import segment
@@ -109,16 +110,27 @@ def labels_of(folder, name="photo_labels.png"):
     return read_image(folder / name)[..., 0].astype(int)
 
 
-def repeated(widget, folder):
-    """Run the command and the Python call that a widget shows; return their folders."""
+def run_shown(widget):
+    """Run the command that a widget shows."""
     program, *words = shlex.split(widget.command.value)
     assert program == "visionnmf"
-    run = run_command(*words, "--out", folder / "command")
+    run = run_command(*words)
     assert run.exit_code == 0, run.output
-    (folder / "python").mkdir()
-    os.chdir(folder / "python")
-    exec(widget.python.value, {})
-    return folder / "command", folder / "python"
+
+
+def repeated(widget, folder):
+    """Run the command and the Python call that a widget shows; return their folders."""
+    places = folder / "command", folder / "python"
+    for place in places:
+        place.mkdir()
+        os.chdir(place)
+        if hasattr(widget, "folder"):
+            widget.folder.value = place
+        if place.name == "python":
+            exec(widget.python.value, {})
+        else:
+            run_shown(widget)
+    return places
 
 
 @pytest.fixture
@@ -261,7 +273,7 @@ def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
     widget.threshold.value = 4.0
     viewer.layers.remove(widget.made("foreground"))
     wait(widget)
-    widget._masked(widget._shown())  # of the work that went on
+    widget._masked(widget._shown()[0])  # of the work that went on
     for name, data in own.items():
         assert viewer.layers[name].data is data
 
@@ -293,7 +305,8 @@ def test_scribbles_have_a_command_while_they_are_as_saved(viewer, photo, tmp_pat
         np.testing.assert_array_equal(labels_of(folder), shown)
     layer.undo()
     wait(widget)
-    assert widget.command.value == without
+    widget.folder.value = tmp_path
+    assert widget.command.value == f"{without} --force"
 
 
 def save_a_stroke(widget):
@@ -308,17 +321,22 @@ def save_a_stroke(widget):
 def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
     widget = opened(viewer, photo, "Segment")
     save_a_stroke(widget)
-    run = run_command(*shlex.split(widget.command.value)[1:])
-    assert run.exit_code == 0 and "skipped; photo_labels.png: exists already" in run.stderr
+    saved = labels_of(tmp_path)
+    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
+    assert run.exit_code == 0 and "photo_labels.png: exists already" in run.stderr
+    run_shown(widget)  # which adds the pictures
+    np.testing.assert_array_equal(labels_of(tmp_path), saved)
+    assert (tmp_path / "photo_overlay.png").exists()
     widget.scale.value = 0.6
     wait(widget)
-    run = run_command(*shlex.split(widget.command.value)[1:])
+    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
     assert run.exit_code == 2 and "photo_labels.png: was made with --scale" in run.stderr
     click(widget.save)
     widget.made("segments").data[:9] = 70  # by hand, which no command repeats
-    assert run_command(*shlex.split(widget.command.value)[1:]).exit_code == 0
+    widget.formats.value = ("csv",)
     click(widget.save)
-    assert (labels_of(tmp_path)[:9] == 69).all()
+    assert (labels_of(tmp_path)[:9] == 69).all() and "no formats" in widget.state.value
+    assert not (tmp_path / "photo_segments.csv").exists()
     run = run_command(*shlex.split(widget.command.value)[1:])
     assert run.exit_code == 2 and "does not say how it was made" in run.stderr
 
@@ -343,8 +361,8 @@ def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, p
         assert sorted(tmp_path.iterdir()) == files
         widget.image.value = viewer.layers["photo"]
         wait(widget)
-        assert not widget.state.value and "photo.png" in widget.command.value
         shown = widget.made("segments").data.copy()
+        assert widget.state.value.split()[0] == str(len(np.unique(shown))) and "photo.png" in widget.command.value
     widget.image.value = viewer.layers["small"]
     click(widget.start)
     wait(widget)
@@ -394,6 +412,24 @@ def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
     assert clip.data.shape == (300, 240, 320, 3)
 
 
+def test_formats_are_written_beside_the_labels_as_by_the_command(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    widget.formats.value = ("coco",)
+    save_a_stroke(widget)
+    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png, photo_coco.json."
+    assert "--formats coco --out" in widget.command.value and "formats=('coco',)" in widget.python.value
+    saved = (tmp_path / "photo_coco.json").read_bytes()
+    assert len(json.loads(saved)["annotations"]) == len(np.unique(labels_of(tmp_path)))
+    for folder in repeated(widget, tmp_path):
+        assert (folder / "photo_coco.json").read_bytes() == saved
+    (tmp_path / "command" / "photo_coco.json").write_text("mine")
+    (tmp_path / "command" / "photo_labels.png").unlink()
+    widget.folder.value = tmp_path / "command"
+    click(widget.save)
+    assert "photo_coco.json: exists already" in SAID[0][-1] and "--force" not in widget.command.value
+    assert not (tmp_path / "command" / "photo_labels.png").exists()
+
+
 def test_foreground_and_regions_are_those_of_the_command(viewer, tmp_path):
     widget = opened(viewer, load_surveillance().path, "Background")
     start, end, *_ = widget.read
@@ -439,6 +475,21 @@ def test_a_smaller_scale_is_shown_in_place(viewer):
     assert layer.extent.world[1].max() <= 321
 
 
+def test_frames_that_were_not_learnt_say_so(viewer):
+    widget = opened(viewer, load_surveillance().path, "Background")
+    widget.read[0].value, widget.read[1].value = 2.0, 5.0
+    click(widget.learn)
+    wait(widget)
+    text = viewer.canvas.overlays.text
+    assert widget.state.value == "30 of 30 frames are masked."
+    for frame, said in ((19, "before 2 s"), (20, ""), (49, ""), (50, "after 5 s"), (299, "after 5 s"), (30, "")):
+        viewer.dims.set_current_step(0, frame)
+        assert text.visible == bool(said) and said in text.text
+    viewer.dims.set_current_step(0, 150)
+    viewer.layers.remove(widget.made("foreground"))
+    assert not text.visible
+
+
 def test_what_is_not_a_video_is_said_in_a_sentence(viewer, photo):
     widget = opened(viewer, photo, "Background")
     click(widget.learn)
@@ -470,10 +521,11 @@ def test_components_are_those_of_the_estimator_and_the_command(samples, viewer, 
     names = {}
     exec(widget.python.value, names)
     np.testing.assert_array_equal(names["components"], model.components_)
-    python, *words = shlex.split(widget.command.value)
-    assert python == "python"
-    subprocess.run([sys.executable, *words], cwd=tmp_path, check=True)
-    np.testing.assert_array_equal(load_model(tmp_path / "cube_components.npz").components_, model.components_)
+    (axes,) = widget.curves.figure.axes
+    assert widget.curves.isVisible() and axes.get_title() == ("components" if samples == "pixels" else "codes")
+    curves = model.components_ if samples == "pixels" else codes.T
+    for line, curve in zip(axes.lines, curves, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), curve)
 
 
 @pytest.mark.parametrize("samples", ["pixels", "pictures"])
@@ -491,12 +543,20 @@ def test_the_first_component_is_looked_at_wherever_the_slider_was(samples, viewe
         (other,) = layers.values()
         assert (stack.visible, shown.visible, other.visible) == (False, True, False)
         assert viewer.dims.point[0] == 0 and shown.data.shape == (6, 12, 15)
-        assert viewer.screenshot(canvas_only=True, flash=False)[..., :3].std() > 10  # 0 where nothing is shown
-    assert widget.command.value
+        for number in (0, 5):
+            viewer.dims.set_current_step(0, number)
+            np.testing.assert_allclose(shown.contrast_limits, (shown.data[number].min(), shown.data[number].max()))
+            assert viewer.screenshot(canvas_only=True, flash=False)[..., :3].std() > 10  # 0 where nothing is shown
+        for visible, last in ((True, 59), (False, 5)):
+            stack.visible = visible
+            assert viewer.dims.range[0].stop == last
+        viewer.add_points([[1, 2]])  # after which napari counts anew
+        assert viewer.dims.range[0].stop == 5
+    assert "viewer.layers['stack']" not in widget.python.value
     stack.data = 1 - stack.data
     click(widget.start)
     wait(widget)
-    assert not widget.command.value and "viewer.layers['stack'].data" in widget.python.value
+    assert "viewer.layers['stack'].data" in widget.python.value
 
 
 @pytest.mark.parametrize("name", ["small.png", "small.tif"])

@@ -50,10 +50,7 @@ def kkt_residual(problem, Wt, H):
     """The largest violation of the conditions of optimality, relative to the size of the terms of the gradient."""
     M = np.ones(problem.X.shape) if problem.weights is None else problem.weights
     worst = 0.0
-    for F, A, X, m, penalty in (
-        (Wt, H, problem.X, M, problem.penalty_W),
-        (H, Wt, problem.X.T, M.T, problem.penalty_H),
-    ):
+    for F, A, X, m, penalty in ((Wt, H, problem.X, M, problem.penalty_W), (H, Wt, problem.X.T, M.T, problem.penalty_H)):
         gradient = A @ (m * (F.T @ A - X)).T + np.reshape(penalty.l1, (-1, 1)) + penalty.gradient(F)
         size = np.abs(A @ (m * X).T).max()
         inside = np.where(F > penalty.low, np.where(F < penalty.high, np.abs(gradient), gradient), -gradient)

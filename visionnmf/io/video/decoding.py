@@ -264,6 +264,9 @@ class Decoder:
         self._hurt_at: float | None = None  # the stamp up to which a key frame does not end the doubt
         self._sent: set[int] = set()  # stamps of packets whose frames are still to come
         self._stamps = (0, 0)  # of the two latest frames
+        # AVI holds no times but counts packets, of which FFmpeg derives those of shown frames, wrongly with B frames.
+        self._counted = container.format.name == "avi"
+        self._delay: int | None = None  # packets of AVI before the first frame is complete
 
     def frames(self, until: Callable[[], bool] = lambda: False) -> Iterator[tuple[VideoFrame, bool]]:
         """Yield the frames that can be decoded, and whether they are doubtful, up to the end or a true `until()`.
@@ -296,6 +299,8 @@ class Decoder:
                 joined = bool(waiting) and waiting[0][0] <= self.packets + 1
                 shift(packet, ticks)
                 ticks_apart, known = self._apart
+                if self._counted:
+                    packet.pts = packet.dts
                 if packet.pts is not None:
                     if packet.dts is not None and self.packets <= known and abs(packet.pts - packet.dts) > ticks_apart:
                         packet.pts = packet.dts  # one is damaged, and the latter was compared with its neighbours
@@ -310,7 +315,7 @@ class Decoder:
         try:
             for frame in self.stream.codec_context.decode(packet):
                 assert isinstance(frame, VideoFrame)
-                stamp = stamp_of(frame)
+                stamp = self._count_of(frame) if self._counted else stamp_of(frame)
                 self._look_for_lost(stamp)
                 if frame.is_corrupt:
                     self.bad_packets += 1
@@ -321,6 +326,15 @@ class Decoder:
         except CODEC_ERRORS as error:
             self._count(error)
             self._doubt(packet)
+
+    def _count_of(self, frame: VideoFrame) -> int:
+        """Give a frame of AVI its place in the order of showing as its time; return it with the decoder's delay."""
+        before, latest = self._stamps
+        stamp = frame.dts if frame.dts is not None else latest + max(1, latest - before)  # the last ones have none
+        if self._delay is None:
+            self._delay = stamp - min(self._sent, default=stamp)
+        frame.pts = stamp - self._delay
+        return stamp
 
     def _look_for_lost(self, stamp: int | None) -> None:
         """Doubt frames from `stamp` on if those of packets before it never came, without an error."""

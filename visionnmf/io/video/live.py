@@ -58,6 +58,10 @@ _MP4_IN_A_PIPE = (
     "an MP4 whose index stands at its end cannot be read from a pipe: save it to a file, or write it by "
     "ffmpeg -movflags +faststart or +frag_keyframe"
 )
+_MP4_FROM_A_SERVER = (
+    "no frame has come; of an MP4 whose index stands at its end the server must send parts: download it, or write it "
+    "by ffmpeg -movflags +faststart"
+)
 
 
 class LiveReader:
@@ -309,6 +313,8 @@ class LiveReader:
         except CODEC_ERRORS as error:
             raise UnreadableError(f"{self._name}: {what} ({reason_of(error)})") from error
         with container:
+            if file == self.source and "mp4" in container.format.name:
+                self._no_frame_text = _MP4_FROM_A_SERVER
             stream = video_stream_of(self._name, container, MAX_FRAME_PIXELS)
             stream.codec_context.thread_count = CODEC_THREADS
             stream.codec_context.options = {**stream.codec_context.options, **limit}

@@ -10,7 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, in_eight_bits, note_on
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
@@ -38,7 +38,7 @@ class FrameConverter:
     def __init__(self, bits: int | None = None) -> None:
         self.reformatter = VideoReformatter()  # keeps what the next frame needs
         self.notes: dict[str, None] = {}  # as an ordered set
-        self._bits = bits  # of frames of 16 bits, once one has come
+        self._bits = declared_bits() or bits  # of frames of 16 bits, once one has come
 
     def bits_in(self, frame: VideoFrame) -> int:
         """Return into how many bits the values of a frame of 16 bits fit."""

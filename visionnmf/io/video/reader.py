@@ -15,7 +15,7 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, in_eight_bits, note_on
+from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, in_eight_bits, note_on
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
@@ -281,7 +281,9 @@ class VideoReader:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"
         if decoder.container.format.name == "avi" and declared is not None and self.frames_read < declared:
-            self.problem += "; which are missing is not known: unless the last ones, later times are too early"
+            self.problem += (
+                "; AVI does not say which: if any before the last are missing, all later times are too early"
+            )
 
 
 class PictureSequence:
@@ -407,7 +409,7 @@ class _Folder:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
         self.said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
-        self._bits: int | None = None  # of the values of 16-bit pictures, once one has come
+        self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:
         """Do nothing: the pictures are read one by one."""
@@ -472,7 +474,7 @@ class _Movie:
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
                 self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
             else:
-                self._bits = max(bits_of(page.astype(np.uint16)) for page in pages)
+                self._bits = declared_bits() or max(bits_of(page.astype(np.uint16)) for page in pages)
                 said = note_on(self._bits)
         self.always = {said: (path.name, 1)} if said else {}
         self.said = dict(self.always)

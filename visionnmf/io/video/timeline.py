@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from visionnmf._checks import check_frames_wanted
@@ -23,6 +23,7 @@ CATCH_UP = 4  # times as fast as usual come frames whose stamps are behind
 ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
 HOLES = 0.1  # share of intervals that are not the usual one, up to which these are losses of a constant rate
 MIXED = 0.25  # share of single steps, and of longer ones that single ones follow, from which on frames may be missing
+JITTER = 1 / 8  # of a step, by which an interval may be off a whole number of them
 LONG = 1.5  # times the usual interval: something may be missing
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
 SHOWN = 3  # holes that a note names
@@ -182,19 +183,22 @@ class Timeline:
 
     def _note_on_steps(self, intervals: Counter[int]) -> str | None:
         """Return how many frames could be missing where single and longer steps alternate, as after regular losses."""
-        least = min((interval for interval, n in intervals.items() if n > HOLES * self.count), default=0)
-        n_single = sum(n for interval, n in intervals.items() if interval <= LONG * least)
+        below = accumulate(n for _, n in sorted(intervals.items()))
+        # nine tenths of the intervals are as long, or longer
+        least = next(each for each, n in zip(sorted(intervals), below, strict=True) if n > HOLES * (self.count - 1))
+        # without pauses
+        counts = {each: n for each, n in intervals.items() if each <= max(1000 * PAUSE, TIMES_USUAL * least)}
+        n_single = sum(n for each, n in counts.items() if each <= LONG * least)
         if self.count <= 1 / HOLES or n_single < MIXED * self.count:
             return None
-        step = sum(interval * n for interval, n in intervals.items() if interval <= LONG * least) / n_single
-        steps = {interval: max(1, round(interval / step)) for interval in intervals}
-        # The step is known to half a millisecond, so an interval of several may be off by as many times that.
-        off = {each: min(1000 * ROUNDING * (1 + steps[each]) / 2, step / 8) for each in intervals}
-        even = sum(n for each, n in intervals.items() if abs(each - steps[each] * step) <= off[each])
-        n_left = sum(n for (before, now), n in self._pairs.items() if steps[now] == 1 < steps.get(before, 0))
-        if even < (1 - HOLES) * (self.count - 1) or n_left < MIXED * (self.count - 1 - n_single):
+        step = sum(each * n for each, n in counts.items() if each <= LONG * least) / n_single
+        steps = {each: max(1, round(each / step)) for each in counts}
+        n_even = sum(n for each, n in counts.items() if abs(each - steps[each] * step) <= step * JITTER)
+        n_left = sum(n for (before, now), n in self._pairs.items() if steps.get(now) == 1 < steps.get(before, 0))
+        lost, most = sum(n * (steps[each] - 1) for each, n in counts.items()), max(steps.values())
+        n_long = sum(counts.values()) - n_single
+        if not lost or n_even < (1 - HOLES) * sum(counts.values()) or n_left < MIXED * n_long:
             return None
-        lost, most = sum(n * (steps[interval] - 1) for interval, n in intervals.items()), max(steps.values())
         return (
             f"{lost} of {lost + self.count} frames are missing, or the rate varies: frames come 1 "
             f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart"
