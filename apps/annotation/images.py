@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import warnings
 from collections import Counter
@@ -115,6 +116,15 @@ def usual_extractors() -> list[Extractor]:
 def files_of(source: Sources) -> list[str]:
     """Return the files that :func:`describe` reads; raises MediaError if there are none."""
     return names_of(source) if is_table(source) else expand_images(names_of(source))
+
+
+def within_common_folder(files: Sequence[str]) -> list[str]:
+    """Return names relative to the innermost folder that holds all files; as they are if there is none."""
+    try:
+        shared = os.path.commonpath([os.path.dirname(file) for file in files])
+    except ValueError:  # no files, or absolute and relative names
+        shared = ""
+    return [os.path.relpath(file, shared) for file in files] if shared else list(files)
 
 
 def is_table(source: Sources) -> bool:
@@ -319,6 +329,8 @@ def _matched(
 ) -> list[list[str]]:
     """Return the words of each image, found by its full name, its name relative to `root`, or its last part."""
     used: set[str] = set()
+    # A table of features has names within a folder, of which the table of words may have the folder, too.
+    within = dict(zip(within_common_folder(list(table)), table, strict=True))
     found = []
     for image in images:
         path = PurePath(image)
@@ -326,7 +338,7 @@ def _matched(
         if root is not None and path.is_relative_to(root):
             # Before the bare name, which may occur in several folders.
             names.insert(2, path.relative_to(root).as_posix())
-        name = next((name for name in names if name in table), None)
+        name = next((name for name in names if name in table), within.get(path.as_posix()))
         used |= {name} if name is not None else set()
         found.append(table[name] if name is not None else [])
     if len(used) < len(table):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from visionnmf.io.inputs import names_of, table_names
 from visionnmf.io.keywords import is_own_sidecar
 
 from .annotator import Neighbourhood
-from .images import Sources, describe, files_of
+from .images import Sources, describe, files_of, within_common_folder
 from .settings import WordOutputs
 from .store import AnnotationModel
 
@@ -110,13 +109,13 @@ def annotate(
     given = [AnnotatedImage(file, _words(model, near, i, outputs)) for i, file in enumerate(found.files)]
     written, skipped = [], list(found.skipped)
     names = table_names(found.files, names_of(images))
-    shared = _common_folder(model.files)
+    trained = dict(zip(model.files, within_common_folder(model.files), strict=True))
     rows = [["file", "word", "score", "because"]]
     lines = []
     for name, (_, words) in zip(names, given, strict=True):
         lines.append(f"{name}: {', '.join(word.word for word in words) or 'no word'}")
         for word in words:
-            because = [PurePath(file).relative_to(shared).as_posix() for file in word.because]
+            because = [trained[file] for file in word.because]
             rows.append([name, word.word, f"{word.score:.4f}", ";".join(because)])
             lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {', '.join(because)}" if because else ""))
     if outputs.table is not None:
@@ -158,14 +157,6 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []
             words.append(Word(str(known.words_[j]), float(scores[j]), because))
     return words
-
-
-def _common_folder(files: list[str]) -> str:
-    """Return the innermost folder that holds all files; an empty text if there is none."""
-    try:
-        return os.path.commonpath(map(os.path.dirname, files)) if files else ""
-    except ValueError:  # absolute and relative names
-        return ""
 
 
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:

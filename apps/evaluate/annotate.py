@@ -69,7 +69,8 @@ def study(
     if len(words) > len(known):
         notes.append(f"no training image has {len(words) - len(known)} of the words, such as {words[len(known)]!r}")
     if set(found.files) & set(model.files):
-        notes.append("training images are among these, so the scores are too good")
+        unsure = " by their names" if found.extraction is None else ""  # in tables these may lack their folder
+        notes.append(f"training images are among these{unsure}, so the scores are too good")
     return Study(
         jobs={method: (method,) for method in methods},
         work=partial(score_method, truth, given),

@@ -70,7 +70,7 @@ def open_faces(
                 "without images in sub-folders"
             )
     if detect and not Path(source).is_dir():
-        raise ParameterError(f"detect must be False if the source is not a folder of photographs; got {source}")
+        raise ParameterError(f"detect must be left out for a source that is not a folder of photographs; got {source}")
     if name.lower() in fetchers and not Path(source).exists():
         faces = fetchers[name.lower()]()
         if size:

@@ -75,6 +75,12 @@ def test_tables_name_files_by_their_places_in_the_folder(model, photos, tmp_path
         name for row in rows for name in row["because"].split(";")
     } <= known
     assert {row["file"] for row in csv.DictReader(features.read_text("utf-8").splitlines())} == known
+    # with the names of an earlier folder in the table of words, features in a table still find them
+    longer, table = tmp_path / "longer.csv", tmp_path / "f.npz"
+    longer.write_text("\n".join(f"some//where/{name},{';'.join(words)}" for name, words in read_words(labels).items()))
+    assert run_command("features", folder, "--kind", "rgb", "--out", table).exit_code == 0
+    found = images_with_words(table, longer, None)
+    assert set(found.files) == known and found.notes == [] and len(found.words) == 4
     both = run_command("features", folder, folder / "unter", "--kind", "rgb", "--out", features, "--force")
     assert both.exit_code == 0 and f"\n{folder}/0.png," in features.read_text("utf-8")  # of two folders
 
