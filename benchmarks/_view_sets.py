@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ COREL_CLASSES, COREL_IMAGES = 20, 50  # each class is a hundred photographs of o
 MNIST_IMAGES = 1500
 
 
-@cache
 def view_set(name: str) -> tuple[dict[str, Array], Array]:
     """Return the views (n_samples, n_features) of a set by their names, and the class of each sample (n_samples,).
 

@@ -58,7 +58,7 @@ PARTS = {
     ],
     "features": ["rates", "agreement", "themes"],
     "masquerade": ["table", "poison", "limits", "speed"],
-    "multiview": ["sets", "clusters", "robust", "missing", "bar", "words", "planted", "speed"],
+    "multiview": ["sets", "clusters", "robust", "missing", "bar", "codes", "words", "planted", "speed"],
     "online": ["mnist", "equal", "contaminated"],
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],
 }
