@@ -17,7 +17,8 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted, without_password
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
-from visionnmf.io import is_live, output_folder, together, write_image
+from visionnmf.exceptions import ParameterError
+from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
 from visionnmf.io.video.timeline import Timeline
 
 from .frame_arrays import FrameArray, Region, check_model_size
@@ -159,6 +160,8 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
+    if job.outputs.clips and isinstance(clip, PictureSequence):
+        raise ParameterError(f"clips must be cut out of a video file; got pictures, {job.source}; leave them out")
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()

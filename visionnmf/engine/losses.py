@@ -265,7 +265,7 @@ _RECORDS = (
     LossRecord(
         name="manhattan",
         formula="|x - p|",
-        noise="outlying entries: occlusion, dead pixels, moving objects; Laplace noise",
+        noise="outlying entries: occlusion, lost pixels, moving objects; Laplace noise",
         degree=1,
         kink=1.0,
         values=_values_of(lambda E, parameter: namespace_of(E).abs(E)),

@@ -197,7 +197,7 @@ class NMF(WithPenalties, LinearModel):
     ================  ==============================================================================
     loss              when to use it
     ================  ==============================================================================
-    manhattan         outlying entries: occlusion, dead pixels, moving objects; Laplace noise
+    manhattan         outlying entries: occlusion, lost pixels, moving objects; Laplace noise
     l21               outlying samples: whole rows that do not belong
     huber             Gaussian noise and outlying entries
     elastic-net       Laplace and Gaussian noise at once
