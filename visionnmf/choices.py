@@ -30,6 +30,7 @@ OVERLAY_ALPHA = 0.5  # share of the colour
 BACKGROUND_METHODS = ("ours", "mahnmf")
 
 # visionnmf masquerade
+NAMELESS = "user"  # the user of a log on standard input that names none
 SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")

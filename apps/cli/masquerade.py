@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visionnmf import choices
 from visionnmf._text import counted
 from visionnmf.apps import is_shared
 from visionnmf.apps.masquerade.settings import (
@@ -195,8 +196,14 @@ class _ResultPrinter:
         self.alarms += result.verdict == "alarm"
         if len(self.users) < MAX_COUNTED_USERS:  # a log can name any number of users, and memory is limited
             if unknown and result.user not in self.users:  # an input that was not judged, whatever is printed
-                who = f"{result.source}: the model does not know the user {result.user}"
-                self.run.fail(f"{who}; train this user, or give --user NAME if the log is another user's")
+                if result.source == "-" and result.user == choices.NAMELESS:
+                    who = "-: standard input names no user whom the model knows; give --user NAME"
+                else:
+                    who = (
+                        f"{result.source}: the model does not know the user {result.user}; train this user, or give "
+                        "--user NAME if the log is another user's"
+                    )
+                self.run.fail(who)
             self.users.add(result.user)
         wanted = result.verdict == "alarm" or not self.output.alarms_only
         if wanted and self.output.top is None:

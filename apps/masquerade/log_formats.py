@@ -161,7 +161,7 @@ def read_events(
         format, lines = _recognised(lines, name)
         if where not in ("", STANDARD_INPUT) and format in ("csv", "jsonl"):  # which have names of users
             check_is_utf8(Path(where))
-    return _events(lines, _reader(format, name), clean(user or "") or "user", whole_lines, where, name)
+    return _events(lines, _reader(format, name), clean(user or "") or choices.NAMELESS, whole_lines, where, name)
 
 
 def _events(

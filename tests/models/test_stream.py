@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -137,6 +138,20 @@ def test_shuffling_hands_over_every_sample_once_in_an_order_of_its_own(block):
     assert orders[0] != orders[1]
     same_model(learnt(X, shuffle=True, random_state=3), learnt(X, shuffle=True, random_state=3))
     assert not np.allclose(learnt(X, shuffle=True).last_components_, learnt(X).last_components_)
+
+
+def test_names_of_columns_are_kept_and_must_agree():
+    frame = pandas.DataFrame(X, columns=[f"f{k}" for k in range(12)])
+    for source in (frame, [frame[:40], frame[40:]], iter([frame])):
+        model = learnt(source)
+        assert model.feature_names_in_.tolist() == [*frame.columns]
+        np.testing.assert_array_equal(model.components_, learnt(X).components_)
+        fit_stream(model, [frame[:9]])
+    with pytest.raises(ParameterError, match=r"chunk 2 must have the columns of the chunks before it, in their order"):
+        learnt([frame[:40], frame[frame.columns[::-1]][40:]])
+    with pytest.raises(ParameterError, match="feature names"):
+        fit_stream(model, [frame[frame.columns[::-1]]])
+    assert not hasattr(learnt(pandas.DataFrame(X)), "feature_names_in_")  # numbers are no names
 
 
 def test_regrouped_rows_of_nothing():

@@ -29,15 +29,19 @@ class ArrayRows:
         Samples along the first axis, and numbers in each; images (n_samples, height, width) are made rows.
     block : int
         The number of samples that are stored together; reading fewer takes as long.
+    names : list of str or None
+        Those of the features, of a data frame.
     """
 
     repeatable = True
     block = 1
+    names: list[str] | None = None
 
     def __init__(self, source: Any) -> None:
         """Take an array, sparse matrix or table whose rows, or images along the first axis, are the samples."""
         check_sparse(source, "X")
         _refuse_masked(source, "X")
+        self.names = _names_of(source)
         # Sparse matrices of any format become CSR, whose rows can be read by their numbers.
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
         self._set_shape(self._rows.shape, self._rows.dtype)
@@ -104,7 +108,8 @@ class Iterated:
         """Keep an iterable of arrays or sparse matrices."""
         self._source = source
         self.repeatable = not isinstance(source, Iterator)
-        self._n_features: int | None = None  # known from the first chunk on
+        self._n_features: int | None = None  # known from the first chunk on, as are the names, if there are any
+        self.names: list[str] | None = None
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the items as checked matrices of any number of rows, whatever `size` is wanted, without `skip` rows."""
@@ -113,7 +118,12 @@ class Iterated:
             chunk = _checked(piece, number, self._n_features)
             if not chunk.shape[0]:
                 continue
-            self._n_features = chunk.shape[1]
+            self._n_features, names = chunk.shape[1], _names_of(piece)
+            if names is not None and self.names is not None and names != self.names:
+                raise ParameterError(
+                    f"chunk {number} must have the columns of the chunks before it, in their order; got {shown(names)}"
+                )
+            self.names = self.names or names
             if skip < chunk.shape[0]:
                 yield chunk[skip:] if skip else chunk
             skip = max(0, skip - chunk.shape[0])
@@ -134,6 +144,12 @@ def open_chunks(source: Any) -> ArrayRows | Iterated:
         f"source must be an array or an iterable of arrays; got {shown(source)}; of a file pass "
         'numpy.load(path, mmap_mode="r") or pandas.read_csv(path, chunksize=1000)'
     )
+
+
+def _names_of(piece: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, if they are texts, as scikit-learn takes them."""
+    names = [*getattr(piece, "columns", ())]
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:

@@ -206,6 +206,11 @@ class _Stream:
 
     def _learn(self, batch: Any) -> None:
         """Learn a batch and move the position on. Errors of the data say where in the source they are."""
+        names = self.chunks.names
+        if names is not None and not sp.issparse(batch):
+            from pandas import DataFrame
+
+            batch = DataFrame(batch, columns=names)
         try:
             self.model.partial_fit(batch)
         except ValueError as error:
