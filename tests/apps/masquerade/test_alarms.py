@@ -226,7 +226,7 @@ def test_a_user_whom_the_model_does_not_know_is_a_failure(model, tmp_path):
     quiet = run_command(*base, "--alarms-only", "--fail-on-alarm", "-q")
     assert (quiet.exit_code, quiet.stdout, quiet.stderr.count("\n")) == (2, "", 1)
     command = [sys.executable, "-m", "visionnmf.apps.cli", "masquerade", "score", model, "-"]
-    nameless = subprocess.run(command, input="ls\n" * 100, capture_output=True, text=True)
+    nameless = subprocess.run(command, input="\n".join(usual_commands(200)), capture_output=True, text=True)
     assert nameless.returncode == 2 and "names no user whom the model knows; give --user NAME" in nameless.stderr
     assert f"{misspelt}: the model does not know the user anne; " in quiet.stderr and "--user NAME" in quiet.stderr
     assert not page.exists()
