@@ -21,6 +21,7 @@ from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, together, write_csv
+from visionnmf.models.multiview.frames import other_names
 
 from .inputs import ViewSet, named, read_files, read_views
 from .settings import ViewFit
@@ -128,7 +129,7 @@ def fit_views(
     nmf, notes = _fit(ready, settings, progress)
     with together():
         # `extraction` has described the images of views that are folders of images, and is None if there are none
-        save(ViewModel(nmf, preparation, found.extraction), model, force=force)
+        save(ViewModel(nmf, preparation, found.extraction, found.columns), model, force=force)
         if picture is not None:
             _draw_usage(nmf, picture, force=force)
     used = nmf.view_usage_ > 0  # (n_components, n_views): which view uses which component
@@ -307,7 +308,10 @@ def impute_views(
             own = found.views.get(name)
             # entries that were given are written exactly as they were
             values = whole[name] if own is None else np.where(np.isnan(own), whole[name], own)
-            _write(path, values, found.keys, [key or "key", *(f"{name}_{i}" for i in range(values.shape[1]))], force)
+            # the names of training, or those of the given file, or numbers
+            columns = known.columns.get(name) or found.columns.get(name)
+            columns = columns or [f"{name}_{i}" for i in range(values.shape[1])]
+            _write(path, values, found.keys, [key or "key", *columns], force)
     filled = f", {counted(missing, 'missing view')} filled in" if missing else ""
     return Report(
         figures={"samples": len(found.keys), "n_components": len(known.model.components_), "filled": missing},
@@ -335,6 +339,16 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
             )
         if view.shape[1] != sizes[name]:
             raise UnreadableError(f"{name}: must have {sizes[name]} features as in training; got {view.shape[1]}")
+        new, old = found.columns.get(name), known.columns.get(name)
+        if new and old and new != old:
+            first = next(i for i, (a, b) in enumerate(zip(new, old, strict=True)) if a != b)
+            raise UnreadableError(
+                f"{name}: must have the columns of training in their order; got {other_names(new, old)}; column "
+                f"{first + 1} of the features must be {old[first]!r:.60}"
+            )
+        if bool(new) != bool(old):
+            which = "this file has" if old else "that of training had"
+            found.notes.append(f"{name}: columns are taken to be in the order of training, because {which} no names")
     return found, known
 
 

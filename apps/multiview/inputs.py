@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,15 @@ class ViewSet:
     """Views of the same samples.
 
     A view (n_samples, n_features) is NaN where an entry is missing, and in the whole row if the sample lacks the view.
-    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `extraction`
-    described the images, of which those that could not be used are in `skipped`.
+    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `columns`
+    names the features of views whose files do. `extraction` described the images, of which those that could not be used
+    are in `skipped`.
     """
 
     views: dict[str, Array]
     keys: list[str]
     labels: Array | None = None
+    columns: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     extraction: Any = None
@@ -71,13 +73,12 @@ def read_views(
             found = read_tables(path, key=key)
             result.notes += [table.note for table in found if table.note]
         # A name given by the user, NAME=PATH, replaces that of a single table; a file of several keeps its own names.
-        tables += [
-            Table(name, table.X, table.keys, table.labels) if name and len(found) == 1 else table for table in found
-        ]
+        tables += [replace(table, name=name) if name and len(found) == 1 else table for table in found]
     names = [table.name for table in tables]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UnreadableError(f"{twice}: two views have this name; give them names: NAME=PATH")
+    result.columns = {table.name: table.columns for table in tables if table.columns is not None}
     labels = [table.labels for table in tables if table.labels is not None]
     if key is None:
         _match_by_position(tables, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from visionnmf import MultiviewNMF, choices
-from visionnmf._checks import check_choice, check_saved
+from visionnmf._checks import check_choice, check_saved, check_texts, check_type
 from visionnmf.exceptions import UnsupportedError
 from visionnmf.features.store import find_extractor, make_extraction, taken_apart
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
@@ -134,12 +134,14 @@ def observed(views: ViewArrays) -> Array:
 class ViewModel:
     """What ``visionnmf multiview fit`` learns: what is done to views first, and the model of prepared views.
 
-    `extraction` describes images, where some views came from them.
+    `extraction` describes images, where some views came from them, and `columns` names the features of other views,
+    where their files did.
     """
 
     model: MultiviewNMF
     preparation: Preparation
     extraction: Any = None
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
 
 def _check(state: Any) -> ViewModel:
@@ -147,16 +149,21 @@ def _check(state: Any) -> ViewModel:
     model, preparation = check_model(MultiviewNMF)(state["model"]), check_model(Preparation)(state["preparation"])
     if list(preparation.kinds_) != model.views_.tolist():
         raise ValueError("kinds_ must be those of the views of the model")
-    for name, size in zip(preparation.kinds_, np.bincount(model.view_groups_).tolist(), strict=True):
+    sizes = dict(zip(preparation.kinds_, np.bincount(model.view_groups_).tolist(), strict=True))
+    columns = check_type(state["columns"], "columns", dict)
+    for name, names in columns.items():
+        check_texts(names, "columns", sizes[name])
+    for name, size in sizes.items():
         if preparation.kinds_[name] == "range":
             for values in (preparation.lows_, preparation.widths_):
                 check_saved(values[name], "lows_ and widths_", (size,))
-    return ViewModel(model, preparation, None if state["extraction"] is None else make_extraction(state["extraction"]))
+    extraction = None if state["extraction"] is None else make_extraction(state["extraction"])
+    return ViewModel(model, preparation, extraction, columns)
 
 
 FILE = ModelFile(
     "multiview",
-    version=3,
+    version=4,
     title="a multi-view model",
     origin="make one with 'visionnmf multiview fit'",
     smaller="fit fewer components",
@@ -187,7 +194,8 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     >>> save(load("views.npz"), "copy.npz", force=True)
     """
     extraction = None if model.extraction is None else taken_apart(model.extraction)
-    FILE.save({"model": model.model, "preparation": model.preparation, "extraction": extraction}, path, force=force)
+    state = {"model": model.model, "preparation": model.preparation, "extraction": extraction, "columns": model.columns}
+    FILE.save(state, path, force=force)
 
 
 def load(path: str | Path) -> ViewModel:

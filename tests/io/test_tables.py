@@ -15,10 +15,11 @@ def test_cells_without_a_number_are_missing(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('name;x,"a ""b"", c",d\r\n\r\n"two\nlines", 1e3 ,\r\né,NA,-.5\r\n', encoding="utf-8-sig")
     (table,) = read_tables(path, key="name;x")
-    assert table.keys == ["two\nlines", "é"]
+    assert table.keys == ["two\nlines", "é"] and table.columns == ['a "b", c', "d"]
     np.testing.assert_array_equal(table.X, [[1000, np.nan], [np.nan, -0.5]])
     path.write_text("1,2\n3,null\n")
     np.testing.assert_array_equal(read_tables(path)[0].X, [[1, 2], [3, np.nan]])
+    assert read_tables(path)[0].columns is None
     path.write_text("key\na\nb\n")
     with pytest.raises(UnreadableError, match="must hold a number at least"):
         read_tables(path, key="key")
@@ -179,7 +180,7 @@ def test_an_index_in_a_parquet_file_is_no_feature(tmp_path):
     frame.set_index("key").to_parquet(tmp_path / "t.parquet")
     for key, keys in ((None, None), ("key", list(TEXTS.index))):
         (table,) = read_tables(tmp_path / "t.parquet", key=key)
-        assert table.keys == keys
+        assert table.keys == keys and table.columns == list(frame.columns.drop("key"))
         np.testing.assert_array_equal(table.X, np.column_stack([[np.nan, *range(39)], VALUES[:, 1:]]))
     frame.to_parquet(tmp_path / "t.parquet")
     with pytest.raises(UnsupportedError, match="column key: must be a number"):

@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,13 +46,15 @@ FORMULA = re.compile("'*[=+\\-@\\t\\r\\n]")
 class Table:
     """One matrix of a table, with NaN where a cell is empty; what its rows are called, and the array ``labels``.
 
-    `note` says what was taken for granted about a CSV file.
+    `columns` are the names of its columns, if the file has some, without that of the keys. `note` says what was taken
+    for granted about a CSV file.
     """
 
     name: str
     X: Array
     keys: list[str] | None = None
     labels: Array | None = None
+    columns: list[str] | None = None
     note: str = ""
 
 
@@ -333,7 +335,7 @@ def _read_csv(file: Path, key: str | None) -> Table:
         found.append("the column without a name as an index, which is left out")
     table = _of_frame(file, frame, key, form.decimal, 1 + named)
     note = f"{file}: read with {', '.join(found)}" if found else ""
-    return Table(table.name, table.X, table.keys or rows, note=note)
+    return replace(table, keys=table.keys or rows, columns=table.columns if named else None, note=note)
 
 
 def _names_columns(form: _Form, file: Path) -> bool:
@@ -406,7 +408,7 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
                 f"{file}: column {(shown := _shown(name))} counts or names the rows; remove it, give key={shown!r}, or "
                 "save the matrix as .npy if it is a feature"
             )
-    return Table(file.stem, X, keys)
+    return Table(file.stem, X, keys, columns=list(frame.columns))
 
 
 def _number(cell: str, decimal: str = ".") -> float | None:

@@ -7,9 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import run_command
+from model_files import rewrite
 
+from visionnmf.apps.multiview import ViewFit, fit_views, impute_views, load, transform_views
 from visionnmf.apps.multiview.inputs import read_labels, read_views
 from visionnmf.exceptions import UnreadableError, UnsupportedError
+from visionnmf.io import write_csv
+from visionnmf.io.tables import read_tables
+
+NOT_CONVERGED = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.fixture
@@ -17,6 +23,73 @@ def here(tmp_path, monkeypatch, rng):
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", rng.random((20, 4)))
     return tmp_path
+
+
+@NOT_CONVERGED
+def test_columns_are_those_of_training_in_their_order(here, rng):
+    """Reordered columns gave wrong codes in silence, and filled-in views lost their names."""
+    frame = pd.DataFrame(rng.random((20, 4)) @ np.diag([1, 5, 20, 90]), columns=["=a", "b", "2", "d\ne"])
+    write_csv("colours.csv", [frame.columns, *frame.to_numpy().tolist()])
+    fit = run_command("multiview", "fit", "x=a.npy", "y=colours.csv", "--rank", 2, "--model", "m.npz")
+    assert fit.exit_code == 0 and load("m.npz").columns == {"y": list(frame.columns)}
+    other = frame.rename(columns={"b": "z"})
+    for odd, told in (
+        (frame.iloc[:, ::-1], "got them in another order; column 1 of the features must be '=a'"),
+        (frame[["=a", "b", "d\ne", "2"]], "got them in another order; column 3 of the features must be '2'"),
+        (other, "got none called 'b'; column 2 of the features must be 'b'"),
+    ):
+        write_csv("odd.csv", [odd.columns, *odd.to_numpy().tolist()], force=True)
+        odd.to_csv("index.csv")
+        odd.rename_axis("id").to_csv("keyed.csv")
+        for source, key in (("odd.csv", []), ("index.csv", []), ("keyed.csv", ["--key", "id"])):
+            for command in (["transform", "--codes", "c.csv"], ["impute", "--out", "filled"]):
+                done = run_command("multiview", *command, "m.npz", f"y={source}", *key)
+                assert done.exit_code == 2 and done.stderr.count("\n") == 1, done.stderr
+                assert f"y: must have the columns of training in their order; {told}" in done.stderr
+    assert not (here / "c.csv").exists() and not (here / "filled").exists()
+    assert run_command("multiview", "impute", "m.npz", "y=colours.csv", "--out", "filled").exit_code == 0
+    assert read_tables("filled/y.csv", key="key")[0].columns == list(frame.columns)
+    assert run_command("multiview", "impute", "m.npz", "a.npy", "x=a.npy", "--out", "none").exit_code == 2
+    assert run_command("multiview", "impute", "m.npz", "x=a.npy", "--out", "other").exit_code == 0
+    assert (here / "other" / "y.csv").read_bytes().startswith(b"key,'=a,b,2,")
+    assert (here / "other" / "x.csv").read_text().startswith("key,x_0,x_1,")
+
+
+@NOT_CONVERGED
+def test_files_without_names_of_columns_fit_those_with_names_and_are_noted(here, rng):
+    frame = pd.DataFrame(np.load("a.npy"), columns=list("pqrs"))
+    frame.to_csv("named.csv", index=False)
+    frame.to_csv("bare.csv", index=False, header=False)
+    codes = []
+    for trained, given, note in (
+        ("named.csv", "named.csv", ""),
+        ("named.csv", "bare.csv", "because this file has no names"),
+        ("bare.csv", "named.csv", "because that of training had no names"),
+        ("a.npy", "bare.csv", ""),
+    ):
+        settings = ViewFit(n_components=2, loss="frobenius")
+        fit_views([f"v={trained}"], "m.npz", settings=settings, force=True)
+        report = transform_views("m.npz", [f"v={given}"], "c.npy", force=True)
+        assert report.notes == [f"v: columns are taken to be in the order of training, {note}"] * bool(note)
+        codes.append(np.load("c.npy"))
+        impute_views("m.npz", [f"v={given}"], "filled", force=True)
+        names = "p,q,r,s" if "named.csv" in (trained, given) else "v_0,v_1,v_2,v_3"
+        assert (here / "filled" / "v.csv").read_text().splitlines()[0] == f"key,{names}"
+    np.testing.assert_allclose(codes, codes[:1] * 4, rtol=1e-6)
+
+
+@NOT_CONVERGED
+@pytest.mark.parametrize(
+    "columns", [{"dict": {"a": ["p"]}}, {"dict": {"a": "pqrs"}}, {"dict": {"a": None}}, {"dict": {"b": ["p"]}}, ["a"]]
+)
+def test_names_of_columns_in_a_model_file_fit_its_views(here, columns):
+    fit_views(["a.npy"], "m.npz", settings=ViewFit(n_components=2, loss="frobenius"))
+    rewrite(
+        here / "m.npz",
+        lambda state, arrays: state["dict"].update(columns={"dict": columns} if isinstance(columns, dict) else columns),
+    )
+    with pytest.raises(UnreadableError, match=r"m\.npz: damaged"):
+        load("m.npz")
 
 
 def test_a_key_that_stands_twice_is_found_at_once(here):

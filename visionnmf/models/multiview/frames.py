@@ -14,7 +14,10 @@ from sklearn import get_config
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import is_frame
 
-__all__ = ["as_frame", "check_feature_names", "check_sample_labels", "feature_names", "labelled_codes", "labels_of"]
+__all__ = [
+    *("as_frame", "check_feature_names", "check_sample_labels", "feature_names", "labelled_codes", "labels_of"),
+    "other_names",
+]
 
 Array = NDArray[Any]
 
@@ -38,14 +41,19 @@ def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] 
             when = "has no feature names, but had some" if found is None else "has feature names, but had none"
             warnings.warn(f"view {name} {when} in training", UserWarning, stacklevel=5)
         elif found != expected:
-            got = "them in another order"  # unless one of the two has a name that the other has not
-            for odd, words in ((set(found) - set(expected), "also"), (set(expected) - set(found), "none called")):
-                if odd:
-                    got = f"{words} {min(odd)!r:.60}"
             raise ParameterError(
                 f"view {name} must have the feature names of training in their order, which view_feature_names_ holds; "
-                f"got {got}; pass frame[names]"
+                f"got {other_names(found, expected)}; pass frame[names]"
             )
+
+
+def other_names(found: list[str], expected: list[str]) -> str:
+    """Return how names differ from what was expected, after the word "got"."""
+    got = "them in another order"  # unless one of the two has a name that the other has not
+    for odd, words in ((set(found) - set(expected), "also"), (set(expected) - set(found), "none called")):
+        if odd:
+            got = f"{words} {min(odd)!r:.60}"
+    return got
 
 
 def check_sample_labels(views: Mapping[str, Any]) -> None:
