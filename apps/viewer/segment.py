@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -88,12 +89,16 @@ class Segment(Panel):
             self.folder.value = Path(self._source).parent
         self.cut()
 
-    def cut(self, *_: Any) -> None:
-        """Show the segments that the tree has with the present settings and scribbles."""
+    def _marks(self) -> Any:
+        """Return what is drawn, copied because drawing goes on, or None."""
+        layer = self.markers.value
+        return None if layer is None or not layer.data.any() else layer.data.copy()
+
+    def cut(self, *_: Any, then: Callable[[], None] = lambda: None) -> None:
+        """Show the segments that the tree has with the present settings and scribbles, and go on with `then`."""
         if not self._trees or self._is_other():
             return
-        layer, way = self.markers.value, self.way.value
-        marks = None if layer is None or not layer.data.any() else layer.data.copy()  # copied: drawing goes on
+        marks, way = self._marks(), self.way.value
         if marks is None and way == "markers":
             return self.say("Draw a scribble on each thing first.")
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
@@ -108,14 +113,15 @@ class Segment(Panel):
             found = trees[key].recut(n_segments=count, scale=wanted.scale, markers=marks)
             return wanted, marks, found, found.labels.astype(np.uint16) + np.uint16(1)
 
-        self.work("Cutting ...", work, self._cut)
+        def show(found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
+            """Show segments, and how to repeat them."""
+            self._found = found
+            self.put(Labels, OUTPUT, found[3].copy(), opacity=0.5)  # copied: a person may draw on it
+            self.done(counted(len(found[2].sizes), "segment"))
+            self._repeat()
+            then()
 
-    def _cut(self, found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
-        """Show segments, and how to repeat them."""
-        self._found = found
-        self.put(Labels, OUTPUT, found[3].copy(), opacity=0.5)  # copied: a person may draw on it
-        self.done(counted(len(found[2].sizes), "segment"))
-        self._repeat()
+        self.work("Cutting ...", work, show)
 
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does."""
@@ -163,6 +169,8 @@ class Segment(Panel):
         if self._is_other():
             return None
         wanted, marks, result, labels = self._found
+        if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
+            return self.cut(then=self._save)
         by_hand = not np.array_equal(segments.data, labels)  # which neither formats nor a command know
         outputs = Outputs(formats=None if by_hand else self.formats.value or None)
         files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]

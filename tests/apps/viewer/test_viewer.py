@@ -341,6 +341,29 @@ def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
     assert run.exit_code == 2 and "does not say how it was made" in run.stderr
 
 
+def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    layer, tree = widget.markers.value, segment(read_image(photo))
+    for label, draw in (
+        (3, lambda: layer.paint_polygon([(100, 10), (100, 200), (150, 200), (150, 10)], 3)),
+        (2, lambda: layer.fill((200, 300), 2)),
+        (0, layer.undo),
+    ):
+        draw()
+        wait(widget)
+        assert label in layer.data
+        expected = tree.at(scale=widget.scale.value, markers=layer.data) + 1
+        np.testing.assert_array_equal(widget.made("segments").data, expected)
+    layer.data[300:310, 50:200] = 7  # of which napari says nothing
+    click(widget.save)
+    wait(widget)
+    assert widget.state.value.startswith("Saved ")
+    saved = labels_of(tmp_path, "photo_scribbles.png"), labels_of(tmp_path)
+    np.testing.assert_array_equal(saved[0], (layer.data.astype(int) - 1) % 65536)
+    np.testing.assert_array_equal(saved[1], tree.at(scale=widget.scale.value, markers=layer.data))
+
+
 def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, photo, tmp_path):
     widget = opened(viewer, photo, "Segment")
     (tmp_path / "bird.png").write_bytes(photo.read_bytes())
