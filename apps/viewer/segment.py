@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from magicgui.widgets import FileEdit, PushButton, RadioButtons
 from napari.layers import Image, Labels
+from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 
 from visionnmf import choices
@@ -28,7 +29,7 @@ from .layers import LABELS, holds, source_of, write_labels
 from .panel import FIRST, Panel, control
 from .repeating import call, command
 
-OUTPUT = "segments"
+OUTPUT, BY_HAND = "segments", "segments (by hand)"
 WAYS = {"scale": "scale", "number of segments": "n_segments", "scribbles alone": "markers"}
 
 
@@ -51,7 +52,9 @@ class Segment(Panel):
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
         self._source: str | None = None  # the file that holds the same pixels
-        self._found: Any = None  # what is shown: settings, scribbles or None, result, labels
+        self._found: Any = None  # what is shown: settings, scribbles or None, result
+        self._labels: Any = None  # what was put into the layer of segments last
+        self._drawn_on = self.later(self._repeat)
         self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
         self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
         self._replaced: Any = None  # the labels that were saved last, and of which array, if a command gives the same
@@ -64,7 +67,7 @@ class Segment(Panel):
         self.draw.changed.connect(self._new_scribbles)
         self.save.changed.connect(self._save)
         for each in (self.folder, self.formats):
-            each.changed.connect(lambda: self._found is None or self._repeat())
+            each.changed.connect(lambda: self._repeat())
 
     def grow(self) -> None:
         """Find the tree of the chosen image."""
@@ -115,20 +118,33 @@ class Segment(Panel):
 
         def show(found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
             """Show segments, and how to repeat them."""
-            self._found = found
-            self.put(Labels, OUTPUT, found[3].copy(), opacity=0.5)  # copied: a person may draw on it
+            if self._by_hand():
+                kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False)
+                self._made.pop(BY_HAND)  # the next one gets a layer of its own
+                show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
+            self._found, self._labels = found[:3], found[3]
+            layer = self.put(Labels, OUTPUT, self._labels.copy(), opacity=0.5)  # copied: a person may draw on it
+            for emitter in (layer.events.paint, layer.events.set_data):
+                emitter.connect(self._drawn_on)  # once, however often
             self.done(counted(len(found[2].sizes), "segment"))
             self._repeat()
             then()
 
         self.work("Cutting ...", work, show)
 
+    def _by_hand(self) -> bool:
+        """Return whether the segments were drawn on, which neither formats nor a command know."""
+        layer = self.made(OUTPUT)
+        return layer is not None and not np.array_equal(layer.data, self._labels)
+
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does."""
-        (wanted, marks, *_), (file, drawn), self.command.value = self._found, self._drawn, ""
-        if self._is_other():
+        if self._found is None or self._is_other():
             return
-        if self._source is None:
+        (wanted, marks, _), (file, drawn), self.command.value = self._found, self._drawn, ""
+        if self._by_hand():
+            self.python.value = "# No command repeats what was drawn by hand on the segments; Save writes it."
+        elif self._source is None:
             self.python.value = "# The layer is not what a file holds; save it first, and open the file."
         elif marks is not None and not np.array_equal(marks, drawn):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
@@ -168,10 +184,10 @@ class Segment(Panel):
             return self.say("Press Segment first.")
         if self._is_other():
             return None
-        wanted, marks, result, labels = self._found
+        wanted, marks, result = self._found
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
-        by_hand = not np.array_equal(segments.data, labels)  # which neither formats nor a command know
+        by_hand = self._by_hand()
         outputs = Outputs(formats=None if by_hand else self.formats.value or None)
         files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]
         others = {self._file(f"_{FORMATS[name].ending}"): name for name in outputs.names}

@@ -337,8 +337,33 @@ def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
     click(widget.save)
     assert (labels_of(tmp_path)[:9] == 69).all() and "no formats" in widget.state.value
     assert not (tmp_path / "photo_segments.csv").exists()
-    run = run_command(*shlex.split(widget.command.value)[1:])
+    assert not widget.command.value and "No command repeats what was drawn by hand" in widget.python.value
+    run = run_command("segment", photo, "--out", tmp_path)
     assert run.exit_code == 2 and "does not say how it was made" in run.stderr
+
+
+def test_what_is_drawn_on_segments_is_kept(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    viewer.layers.selection.active = layer = widget.made("segments")
+    drawn = []
+    for scale in (0.5, 0.7):
+        shown = layer.data.copy()
+        layer.paint((60, 60), 77)
+        wait(widget)
+        assert not widget.command.value and "No command repeats" in widget.python.value
+        layer.undo()
+        wait(widget)
+        assert widget.command.value and np.array_equal(layer.data, shown)
+        layer.redo()
+        drawn.append(layer.data.copy())
+        widget.scale.value = scale
+        wait(widget)
+        assert "in the layer 'segments (by hand)" in SAID[0].pop() and widget.command.value
+        assert viewer.layers.selection == {layer} and 77 not in layer.data
+    kept = [each.data for each in viewer.layers if each.name.startswith("segments (by hand)")]
+    np.testing.assert_array_equal(kept, drawn)
 
 
 def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
