@@ -25,7 +25,7 @@ from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegment
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
 from visionnmf.io import output_folder, recording, stem_of, together
 
-from .layers import LABELS, holds, source_of, write_labels
+from .layers import LABELS, OF, holds, source_of, write_labels
 from .panel import FIRST, Panel, control
 from .repeating import call, command
 
@@ -61,7 +61,8 @@ class Segment(Panel):
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save])
         self.start.changed.connect(self.grow)
-        for each in (self.image, self.way, self.scale, self.number):
+        self.image.changed.connect(self._take)
+        for each in (self.way, self.scale, self.number):
             each.changed.connect(self.cut)
         self.follow(self.markers, ("paint", "set_data"), self.cut)  # the latter comes when a stroke is undone
         self.draw.changed.connect(self._new_scribbles)
@@ -90,7 +91,18 @@ class Segment(Panel):
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and not self._source.startswith("sample:"):
             self.folder.value = Path(self._source).parent
-        self.cut()
+        return self._take() if self.markers.value is None else self.cut()
+
+    def _take(self) -> None:
+        """Choose the chosen image's own scribbles, or none, and cut."""
+        image, marks = self.image.value, self.markers.value
+        if image is not None:
+            drawn = (each for each in reversed(self.markers.choices) if each is not None)
+            marks = next((each for each in drawn if each.metadata.get(OF) == image.unique_id), None)
+        if marks is self.markers.value:
+            self.cut()
+        else:
+            self.markers.value = marks  # which cuts
 
     def _marks(self) -> Any:
         """Return what is drawn, copied because drawing goes on, or None."""
@@ -102,6 +114,8 @@ class Segment(Panel):
         if not self._trees or self._is_other():
             return
         marks, way = self._marks(), self.way.value
+        if marks is not None and self.image.value is not None:
+            self.markers.value.metadata.setdefault(OF, self.image.value.unique_id)
         if marks is None and way == "markers":
             return self.say("Draw a scribble on each thing first.")
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
@@ -170,6 +184,7 @@ class Segment(Panel):
             return self.say("Open an image first.")
         shape = image.data.shape[:2]
         layer = self.viewer.add_labels(np.zeros(shape, np.uint16), name="scribbles", opacity=1)
+        layer.metadata[OF] = image.unique_id
         layer.brush_size = max(3, round(min(shape) / 60))
         return self.choose(self.markers, layer, "paint")
 

@@ -414,14 +414,42 @@ def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, p
     widget.image.value = viewer.layers["small"]
     click(widget.start)
     wait(widget)
-    assert "markers must have the image's shape" in widget.state.value and not widget.command.value
+    assert widget.markers.value is None
+    widget.markers.value = viewer.layers["scribbles"]
+    wait(widget)
     click(widget.save)
-    assert SAID[0][-1] == "Press Segment first." and sorted(tmp_path.iterdir()) == files
+    wait(widget)
+    assert "markers must have the image's shape" in SAID[0][-1] and sorted(tmp_path.iterdir()) == files
     widget.markers.value = None
     wait(widget)
     click(widget.save)
     assert {*tmp_path.iterdir()} - {*files} == {tmp_path / "small_labels.png"}
     assert labels_of(tmp_path, "small_labels.png").shape == (200, 481)
+
+
+def test_each_photograph_has_its_own_scribbles(viewer, photo, tmp_path):
+    write_image(tmp_path / "coral.png", read_image(photo)[:, ::-1])
+    for name in ("coral", "photo"):
+        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
+        viewer.add_image(data, **attributes)
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    widget.image.value = viewer.layers["photo"]
+    save_a_stroke(widget)
+    own = {"photo": widget.markers.value, "coral": None}
+    for name in ("coral", "photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        click(widget.start)
+        wait(widget)
+        assert widget.markers.value is own[name]
+        click(widget.save)
+        assert (tmp_path / f"{name}_scribbles.png").exists() == (own[name] is not None)
+    own["coral"] = viewer.add_labels(np.zeros((321, 481), np.uint16))  # by napari's own button
+    widget.markers.value = own["coral"]
+    stroke(own["coral"], 1, 60, (40, 400))
+    wait(widget)
+    for name in ("photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        assert widget.markers.value is own[name]
 
 
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
