@@ -18,6 +18,7 @@ from visionnmf.io.model_file import kind_of
 LABELS = "_labels.png"  # how the names of our label files end
 MOST = 1 << 28  # values of a stack that is factorised
 SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
+OF = "scribbles of"  # where they say of which image they are
 
 Layer = tuple[Any, dict[str, Any], str]  # data, attributes and type, as napari's readers return them
 

@@ -80,18 +80,21 @@ class Panel(Container):
 
         return ComboBox(label=label, choices=there, nullable=optional)
 
-    @staticmethod
-    def follow(choice: ComboBox, events: Sequence[str], action: Callable[..., None]) -> None:
-        """Call `action` when another layer is chosen, and at events of the chosen one."""
-        listened: list[Any] = []
+    def later(self, action: Callable[..., None]) -> Callable[..., None]:
+        """Return what calls `action` after an event, because napari's polygon and bucket draw after `paint`."""
+        return lambda *_: QTimer.singleShot(0, lambda: action() if self._is_open() else None)
+
+    def follow(self, choice: ComboBox, events: Sequence[str], action: Callable[..., None]) -> None:
+        """Call `action` when another layer is chosen, and after events of the chosen one."""
+        listened, after = list[Any](), self.later(action)
 
         def listen(layer: Any) -> None:
             """Leave the old layer for the new one."""
             for emitter in listened:
-                emitter.disconnect(action)
+                emitter.disconnect(after)
             listened[:] = [] if layer is None else [getattr(layer.events, event) for event in events]
             for emitter in listened:
-                emitter.connect(action)
+                emitter.connect(after)
             action()
 
         choice.changed.connect(listen)

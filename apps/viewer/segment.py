@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from magicgui.widgets import FileEdit, PushButton, RadioButtons
 from napari.layers import Image, Labels
+from napari.utils.notifications import show_info
 from numpy.typing import NDArray
 
 from visionnmf import choices
@@ -23,11 +25,11 @@ from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegment
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
 from visionnmf.io import output_folder, recording, stem_of, together
 
-from .layers import LABELS, holds, source_of, write_labels
+from .layers import LABELS, OF, holds, source_of, write_labels
 from .panel import FIRST, Panel, control
 from .repeating import call, command
 
-OUTPUT = "segments"
+OUTPUT, BY_HAND = "segments", "segments (by hand)"
 WAYS = {"scale": "scale", "number of segments": "n_segments", "scribbles alone": "markers"}
 
 
@@ -50,20 +52,23 @@ class Segment(Panel):
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
         self._source: str | None = None  # the file that holds the same pixels
-        self._found: Any = None  # what is shown: settings, scribbles or None, result, labels
+        self._found: Any = None  # what is shown: settings, scribbles or None, result
+        self._labels: Any = None  # what was put into the layer of segments last
+        self._drawn_on = self.later(self._repeat)
         self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
         self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
         self._replaced: Any = None  # the labels that were saved last, and of which array, if a command gives the same
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save])
         self.start.changed.connect(self.grow)
-        for each in (self.image, self.way, self.scale, self.number):
+        self.image.changed.connect(self._take)
+        for each in (self.way, self.scale, self.number):
             each.changed.connect(self.cut)
         self.follow(self.markers, ("paint", "set_data"), self.cut)  # the latter comes when a stroke is undone
         self.draw.changed.connect(self._new_scribbles)
         self.save.changed.connect(self._save)
         for each in (self.folder, self.formats):
-            each.changed.connect(lambda: self._found is None or self._repeat())
+            each.changed.connect(lambda: self._repeat())
 
     def grow(self) -> None:
         """Find the tree of the chosen image."""
@@ -86,14 +91,31 @@ class Segment(Panel):
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and not self._source.startswith("sample:"):
             self.folder.value = Path(self._source).parent
-        self.cut()
+        return self._take() if self.markers.value is None else self.cut()
 
-    def cut(self, *_: Any) -> None:
-        """Show the segments that the tree has with the present settings and scribbles."""
+    def _take(self) -> None:
+        """Choose the chosen image's own scribbles, or none, and cut."""
+        image, marks = self.image.value, self.markers.value
+        if image is not None:
+            drawn = (each for each in reversed(self.markers.choices) if each is not None)
+            marks = next((each for each in drawn if each.metadata.get(OF) == image.unique_id), None)
+        if marks is self.markers.value:
+            self.cut()
+        else:
+            self.markers.value = marks  # which cuts
+
+    def _marks(self) -> Any:
+        """Return what is drawn, copied because drawing goes on, or None."""
+        layer = self.markers.value
+        return None if layer is None or not layer.data.any() else layer.data.copy()
+
+    def cut(self, *_: Any, then: Callable[[], None] = lambda: None) -> None:
+        """Show the segments that the tree has with the present settings and scribbles, and go on with `then`."""
         if not self._trees or self._is_other():
             return
-        layer, way = self.markers.value, self.way.value
-        marks = None if layer is None or not layer.data.any() else layer.data.copy()  # copied: drawing goes on
+        marks, way = self._marks(), self.way.value
+        if marks is not None and self.image.value is not None:
+            self.markers.value.metadata.setdefault(OF, self.image.value.unique_id)
         if marks is None and way == "markers":
             return self.say("Draw a scribble on each thing first.")
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
@@ -108,21 +130,35 @@ class Segment(Panel):
             found = trees[key].recut(n_segments=count, scale=wanted.scale, markers=marks)
             return wanted, marks, found, found.labels.astype(np.uint16) + np.uint16(1)
 
-        self.work("Cutting ...", work, self._cut)
+        def show(found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
+            """Show segments, and how to repeat them."""
+            if self._by_hand():
+                kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False)
+                self._made.pop(BY_HAND)  # the next one gets a layer of its own
+                show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
+            self._found, self._labels = found[:3], found[3]
+            layer = self.put(Labels, OUTPUT, self._labels.copy(), opacity=0.5)  # copied: a person may draw on it
+            for emitter in (layer.events.paint, layer.events.set_data):
+                emitter.connect(self._drawn_on)  # once, however often
+            self.done(counted(len(found[2].sizes), "segment"))
+            self._repeat()
+            then()
 
-    def _cut(self, found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
-        """Show segments, and how to repeat them."""
-        self._found = found
-        self.put(Labels, OUTPUT, found[3].copy(), opacity=0.5)  # copied: a person may draw on it
-        self.done(counted(len(found[2].sizes), "segment"))
-        self._repeat()
+        self.work("Cutting ...", work, show)
+
+    def _by_hand(self) -> bool:
+        """Return whether the segments were drawn on, which neither formats nor a command know."""
+        layer = self.made(OUTPUT)
+        return layer is not None and not np.array_equal(layer.data, self._labels)
 
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does."""
-        (wanted, marks, *_), (file, drawn), self.command.value = self._found, self._drawn, ""
-        if self._is_other():
+        if self._found is None or self._is_other():
             return
-        if self._source is None:
+        (wanted, marks, _), (file, drawn), self.command.value = self._found, self._drawn, ""
+        if self._by_hand():
+            self.python.value = "# No command repeats what was drawn by hand on the segments; Save writes it."
+        elif self._source is None:
             self.python.value = "# The layer is not what a file holds; save it first, and open the file."
         elif marks is not None and not np.array_equal(marks, drawn):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
@@ -148,6 +184,7 @@ class Segment(Panel):
             return self.say("Open an image first.")
         shape = image.data.shape[:2]
         layer = self.viewer.add_labels(np.zeros(shape, np.uint16), name="scribbles", opacity=1)
+        layer.metadata[OF] = image.unique_id
         layer.brush_size = max(3, round(min(shape) / 60))
         return self.choose(self.markers, layer, "paint")
 
@@ -162,8 +199,10 @@ class Segment(Panel):
             return self.say("Press Segment first.")
         if self._is_other():
             return None
-        wanted, marks, result, labels = self._found
-        by_hand = not np.array_equal(segments.data, labels)  # which neither formats nor a command know
+        wanted, marks, result = self._found
+        if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
+            return self.cut(then=self._save)
+        by_hand = self._by_hand()
         outputs = Outputs(formats=None if by_hand else self.formats.value or None)
         files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]
         others = {self._file(f"_{FORMATS[name].ending}"): name for name in outputs.names}

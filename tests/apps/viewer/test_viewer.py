@@ -337,8 +337,56 @@ def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
     click(widget.save)
     assert (labels_of(tmp_path)[:9] == 69).all() and "no formats" in widget.state.value
     assert not (tmp_path / "photo_segments.csv").exists()
-    run = run_command(*shlex.split(widget.command.value)[1:])
+    assert not widget.command.value and "No command repeats what was drawn by hand" in widget.python.value
+    run = run_command("segment", photo, "--out", tmp_path)
     assert run.exit_code == 2 and "does not say how it was made" in run.stderr
+
+
+def test_what_is_drawn_on_segments_is_kept(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    viewer.layers.selection.active = layer = widget.made("segments")
+    drawn = []
+    for scale in (0.5, 0.7):
+        shown = layer.data.copy()
+        layer.paint((60, 60), 77)
+        wait(widget)
+        assert not widget.command.value and "No command repeats" in widget.python.value
+        layer.undo()
+        wait(widget)
+        assert widget.command.value and np.array_equal(layer.data, shown)
+        layer.redo()
+        drawn.append(layer.data.copy())
+        widget.scale.value = scale
+        wait(widget)
+        assert "in the layer 'segments (by hand)" in SAID[0].pop() and widget.command.value
+        assert viewer.layers.selection == {layer} and 77 not in layer.data
+    kept = [each.data for each in viewer.layers if each.name.startswith("segments (by hand)")]
+    np.testing.assert_array_equal(kept, drawn)
+
+
+def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    layer, tree = widget.markers.value, segment(read_image(photo))
+    for label, draw in (
+        (3, lambda: layer.paint_polygon([(100, 10), (100, 200), (150, 200), (150, 10)], 3)),
+        (2, lambda: layer.fill((200, 300), 2)),
+        (0, layer.undo),
+    ):
+        draw()
+        wait(widget)
+        assert label in layer.data
+        expected = tree.at(scale=widget.scale.value, markers=layer.data) + 1
+        np.testing.assert_array_equal(widget.made("segments").data, expected)
+    layer.data[300:310, 50:200] = 7  # of which napari says nothing
+    click(widget.save)
+    wait(widget)
+    assert widget.state.value.startswith("Saved ")
+    saved = labels_of(tmp_path, "photo_scribbles.png"), labels_of(tmp_path)
+    np.testing.assert_array_equal(saved[0], (layer.data.astype(int) - 1) % 65536)
+    np.testing.assert_array_equal(saved[1], tree.at(scale=widget.scale.value, markers=layer.data))
 
 
 def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, photo, tmp_path):
@@ -366,14 +414,42 @@ def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, p
     widget.image.value = viewer.layers["small"]
     click(widget.start)
     wait(widget)
-    assert "markers must have the image's shape" in widget.state.value and not widget.command.value
+    assert widget.markers.value is None
+    widget.markers.value = viewer.layers["scribbles"]
+    wait(widget)
     click(widget.save)
-    assert SAID[0][-1] == "Press Segment first." and sorted(tmp_path.iterdir()) == files
+    wait(widget)
+    assert "markers must have the image's shape" in SAID[0][-1] and sorted(tmp_path.iterdir()) == files
     widget.markers.value = None
     wait(widget)
     click(widget.save)
     assert {*tmp_path.iterdir()} - {*files} == {tmp_path / "small_labels.png"}
     assert labels_of(tmp_path, "small_labels.png").shape == (200, 481)
+
+
+def test_each_photograph_has_its_own_scribbles(viewer, photo, tmp_path):
+    write_image(tmp_path / "coral.png", read_image(photo)[:, ::-1])
+    for name in ("coral", "photo"):
+        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
+        viewer.add_image(data, **attributes)
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    widget.image.value = viewer.layers["photo"]
+    save_a_stroke(widget)
+    own = {"photo": widget.markers.value, "coral": None}
+    for name in ("coral", "photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        click(widget.start)
+        wait(widget)
+        assert widget.markers.value is own[name]
+        click(widget.save)
+        assert (tmp_path / f"{name}_scribbles.png").exists() == (own[name] is not None)
+    own["coral"] = viewer.add_labels(np.zeros((321, 481), np.uint16))  # by napari's own button
+    widget.markers.value = own["coral"]
+    stroke(own["coral"], 1, 60, (40, 400))
+    wait(widget)
+    for name in ("photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        assert widget.markers.value is own[name]
 
 
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
