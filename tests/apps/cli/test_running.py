@@ -238,7 +238,7 @@ def test_a_log_without_commands_cannot_be_used(tmp_path):
     assert nothing.exit_code == 2 and not nothing.stdout
     assert nothing.stderr == f"visionnmf: {good}: holds no command; check the format\n"
     some = run_command("masquerade", "score", model, junk, good)
-    assert some.exit_code == 1 and some.stdout.count("\n") == 7 and "junk.log: holds no command" in some.stderr
+    assert some.exit_code == 1 and some.stdout.count("\n") == 8 and "junk.log: holds no command" in some.stderr
     partly = run_command("masquerade", "train", good, junk, "--model", tmp_path / "n.npz")
     assert partly.exit_code == 1 and "left out" in partly.stdout and (tmp_path / "n.npz").exists()
 
