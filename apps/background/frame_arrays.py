@@ -265,18 +265,17 @@ def to_uint8(values: NDArray[Any]) -> FrameArray:
 def channel_mean(picture: NDArray[Any]) -> NDArray[Any]:
     """Return the rounded mean over channels (height, width), in the dtype of the picture."""
     if picture.ndim == 3 and picture.shape[2] == 3:
+        if picture.dtype == np.uint8:
+            result = np.empty(picture.shape[:2], np.uint8)
+            mean_over_channels(np.ascontiguousarray(picture).reshape(-1), result.reshape(-1))  # four times as fast
+            return result
         picture = cv2.transform(picture, np.full((1, 3), 1 / 3, np.float32))
     return np.asarray(picture).reshape(picture.shape[:2])
 
 
 def frame_difference(frame: FrameArray, before: FrameArray) -> FrameArray:
     """Return the rounded mean over channels of the absolute difference of two frames (height, width)."""
-    change = np.asarray(cv2.absdiff(frame, before), np.uint8)
-    if change.ndim == 2 or change.shape[2] == 1:
-        return change.reshape(change.shape[:2])
-    result = np.empty(change.shape[:2], np.uint8)
-    mean_over_channels(change.reshape(-1), result.reshape(-1))  # four times as fast as `channel_mean`
-    return result
+    return channel_mean(np.asarray(cv2.absdiff(frame, before), np.uint8))
 
 
 def check_model_size(name: object, model: tuple[int, ...], source: tuple[int, ...]) -> None:

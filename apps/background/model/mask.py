@@ -10,6 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import find_objects
 
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean, enlarged, reduced
@@ -175,15 +176,15 @@ def _shadow_of(mask: FrameArray, frame: FrameArray, background: FrameArray, nois
     fits = inside & (rules.darkest < factor) & (factor < rules.lightest)
     fits &= left < (rules.deviation * noise) ** 2 * count
     opened = cv2.morphologyEx(fits.astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-    n_parts, labels, statistics, _ = cv2.connectedComponentsWithStats(opened, connectivity=4)
-    parts = [part for part in range(1, n_parts) if statistics[part, cv2.CC_STAT_AREA] >= rules.least_pixels]
-    if not parts:
+    n_labels, labels = cv2.connectedComponents(opened, connectivity=4)
+    if n_labels == 1:  # the background
         return shadow
     regions = cv2.connectedComponents(inside.astype(np.uint8))[1]
-    for part in parts:
-        x, y, width, height, _ = statistics[part]
-        box = slice(max(0, y - side), y + height + side), slice(max(0, x - side), x + width + side)
+    for part, own in enumerate(find_objects(labels), start=1):  # a third of the time of OpenCV's statistics
+        box = tuple(slice(max(0, along.start - side), along.stop + side) for along in own)
         core = labels[box] == part
+        if np.count_nonzero(core) < rules.least_pixels:
+            continue
         one, other = ((p[box] - sums(p[box]) / np.maximum(count[box], 1))[core] for p in (seen, behind))  # details
         alike = (one * other).sum() >= rules.texture * math.sqrt((one * one).sum() * (other * other).sum())
         colours, shown = (
