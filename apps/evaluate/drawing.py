@@ -17,6 +17,7 @@ Array = NDArray[Any]
 PANEL = (4.6, 3.6)  # inches
 ACROSS = 3  # panels beside each other
 BAR = 0.3  # inches
+LETTER = 0.08  # inches, of the name of a bar
 DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
 
 
@@ -77,10 +78,10 @@ def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
     """Return a figure of a score against the rank, with a panel for each combination of values of some columns.
 
     `lines` are those of :func:`.averages`, with the columns `panels`, "method" and "rank", and the mean and deviation
-    of the score. Methods whose rank is None are drawn as horizontal lines, or all as bars if no method has a rank.
+    of the score. Methods whose rank is None are drawn as horizontal lines, or all as bars if there are no two ranks.
     """
     ranks = sorted({line["rank"] for line in lines if line["rank"] is not None})
-    if not ranks:
+    if len(ranks) < 2:
         return bar_figure(lines)
     parts: dict[str, dict[str, list[tuple[float, float, float]]]] = {}  # rank, mean and deviation, by panel and method
     for line in lines:
@@ -97,7 +98,10 @@ def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
         )
         for title, curves in parts.items()
     ]
-    return curve_figure(made, across=ACROSS)
+    figure = curve_figure(made, across=ACROSS)
+    for axes in figure.axes:
+        axes.locator_params("x", integer=True)
+    return figure
 
 
 def bar_figure(lines: Rows) -> Any:
@@ -113,7 +117,7 @@ def bar_figure(lines: Rows) -> Any:
     bars = [", ".join(str(line[name]) for name in texts if line.get(name) is not None) for line in lines]
     across = min(ACROSS, len(scores))
     down = -(-len(scores) // across)
-    figure = new_figure(PANEL[0] * across, (1 + BAR * len(lines)) * down)
+    figure = new_figure(PANEL[0] * across + LETTER * max(map(len, bars)), (1 + BAR * len(lines)) * down)
     grid = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     for axes, score in zip(grid, scores, strict=False):
         values = [np.nan if line.get(score) is None else line[score] for line in lines]

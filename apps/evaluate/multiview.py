@@ -326,7 +326,19 @@ def word_matrix(labels: Any) -> Any:
 
 
 def _draw(rows: Rows) -> Any:
-    """Return a figure of mean and deviation of each method's score against its rank, with all views."""
-    clean = [row for row in rows if not row["missing"]]
-    score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in clean) else "average_precision"
-    return rank_figure(averages(clean, ("condition", "method", "rank"), [score]), panels=["condition"], score=score)
+    """Return a figure of mean and deviation over splits of each method's score against its rank.
+
+    Under a condition that takes views away at test, the score of a split is the mean over these views.
+    """
+    score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in rows) else "average_precision"
+    lacking = {row["condition"] for row in rows if row["missing"]}  # their rows with all views are those of "clean"
+    drawn = [
+        row
+        | {"rank": row["rank"] if METHODS[row["method"]].ranked else None}
+        | ({"condition": f"{row['condition']} (mean)"} if row["missing"] else {})
+        for row in rows
+        if bool(row["missing"]) == (row["condition"] in lacking)
+    ]
+    place = ("condition", "method", "rank")
+    lines = averages(averages(drawn, (*place, "split"), [score]), place, [score])
+    return rank_figure(lines, panels=["condition"], score=score)

@@ -31,6 +31,7 @@ Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
 GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
+MOSTLY = 0.9  # share of a component's energy in one view from which the summary counts it as hardly shared
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
 
@@ -56,6 +57,8 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
         some = figures["n_components"] - figures["shared"] - figures["private"] - figures["unused"]
         kinds += [f"{figures['shared']} shared by all views", *[f"{some} shared by some"] * (some > 0)]
         kinds += [f"{figures['private']} private to one"]
+        hardly = figures["hardly_shared"]
+        kinds += [f"{hardly} of the shared with more than {100 * MOSTLY:.0f} % in one view"] * (hardly > 0)
     kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
     views = counted(len(figures["views"]), "view")
     return [
@@ -96,9 +99,10 @@ def fit_views(
     Returns
     -------
     Report
-        Its figures are ``samples``, ``n_components``, ``loss``, ``shared``, ``private``, ``unused`` (numbers of
-        components that all of several views use, that one view uses, and that none uses), ``iterations``, ``usage``
-        (share of each component's energy in each view), ``seconds``, ``random_state``, and ``views``, for each a dict
+        Its figures are ``samples``, ``n_components``, ``loss``, ``shared``, ``hardly_shared``, ``private``, ``unused``
+        (numbers of components that all of several views use, that several use but one has more than 90 % of, that one
+        view uses, and that none uses), ``iterations``, ``usage`` (share of each component's energy in each view),
+        ``seconds``, ``random_state``, and ``views``, for each a dict
         with ``name``, ``features``, ``missing`` (number of samples), ``gaps`` (number of entries that are missing
         besides), ``prepared`` (how), ``used`` (number of components), ``error`` (loss of the model as a share of that
         of the best constants, one for each feature; 1 or more if the model says no more than these) and ``weight``.
@@ -139,6 +143,7 @@ def fit_views(
         "views": _describe_views(nmf, preparation, found.views),
         "loss": str(nmf.loss),
         "shared": int(used.all(axis=1).sum()) if used.shape[1] > 1 else 0,
+        "hardly_shared": int(((nmf.view_usage_.max(axis=1) > MOSTLY) & (used.sum(axis=1) > 1)).sum()),
         "private": int((used.sum(axis=1) == 1).sum()),
         "unused": int((~used.any(axis=1)).sum()),
         "iterations": nmf.n_iter_,

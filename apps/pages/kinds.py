@@ -303,7 +303,8 @@ class ViewsPage(Page):
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the usage map and the table of views."""
-        words = {"n_components": "components", "shared": "shared components", "private": "private components"}
+        words = {"n_components": "components", "shared": "shared components"}
+        words |= {"hardly_shared": "hardly shared (over 90 % in one view)", "private": "private components"}
         self.counts.update({"samples": report.samples} | {word: report.figures[name] for name, word in words.items()})
         rows = [
             [number, *(cell(round(share, 3), shade=share) for share in shares)]

@@ -93,7 +93,7 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
     view = {"features": 9, "missing": 0, "gaps": 0, "prepared": "range", "weight": 1.0}
     views = [{**view, "name": "bad", "used": 1, "error": 1.08}, {**view, "name": "idle", "used": 0, "error": 1.0}]
     figures = {"samples": 20, "n_components": 9, "shared": 2, "private": 3, "unused": 1, "usage": [], "seconds": 1.0}
-    figures |= {"views": views, "loss": "huber"}
+    figures |= {"hardly_shared": 0, "views": views, "loss": "huber"}
     assert fit_lines(figures) == [
         "20 samples, 2 views: 9 components, 2 shared by all views, 3 shared by some, 3 private to one, 1 unused "
         "(1.0 s)",
@@ -103,6 +103,21 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
         "change that), nothing explained",
     ]
     assert "shared by some" not in fit_lines(figures | {"unused": 4})[0]
+    told = fit_lines(figures | {"hardly_shared": 4})[0]
+    assert "3 private to one, 4 of the shared with more than 90 % in one view, 1 unused" in told
+
+
+def test_components_with_nearly_all_energy_in_one_view_are_counted(here, rng):
+    """Thirteen were said to be shared by all views, though four had 95 % and more of their energy in one."""
+    codes = rng.gamma(0.5, size=(20, 2))
+    np.save("b.npy", codes @ np.array([[30.0] * 7, [1.0] * 7]) + 0.01 * rng.random((20, 7)))
+    np.save("a.npy", codes @ np.array([[1.0] * 5, [30.0] * 5]) + 0.01 * rng.random((20, 5)))
+    settings = ViewFit(n_components=2, loss="frobenius", prepare="none", group_l1=0)
+    report = fit_views(["a.npy", "b.npy"], "m.npz", settings=settings, force=True)
+    shares = np.array(report.usage)
+    assert (shares > 0).all() and report.shared == 2  # without the penalty
+    assert report.hardly_shared == (shares.max(axis=1) > 0.9).sum() == 2
+    assert "2 of the shared with more than 90 % in one view" in str(report)
 
 
 @pytest.mark.parametrize("sources", ["views.npz", Path("views.npz"), [np.ones((3, 2))]])
