@@ -27,14 +27,14 @@ def command(
 ) -> None:
     """Open files in napari, with widgets to segment, to model a background and to factorise.
 
-    Photographs, NAME_labels.png of segment, videos, and models (NAME.npz) become layers. The widget Segment opens
-    beside photographs, and Background beside videos; these and Components are in napari's menu Plugins. Each shows the
-    command that repeats what it did.
+    Photographs, NAME_labels.png, NAME_scribbles.png, videos, and models (NAME.npz) become layers. The widget Segment
+    opens beside photographs, and Background beside videos; these and Components are in napari's menu Plugins. Each
+    shows the command that repeats what it did.
 
     \b
     Examples:
       visionnmf view photo.jpg
-      visionnmf view photo.jpg photo_labels.png
+      visionnmf view photo.jpg photo_labels.png photo_scribbles.png
       visionnmf view video.mp4 video_model.npz
     """
     with running() as run:

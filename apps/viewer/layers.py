@@ -15,10 +15,10 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
 from visionnmf.io import read_image, stem_of, write_image
 from visionnmf.io.model_file import kind_of
 
-LABELS = "_labels.png"  # how the names of our label files end
+LABELS, SCRIBBLES = "_labels.png", "_scribbles.png"  # how the names of our label files end
 MOST = 1 << 28  # values of a stack that is factorised
 SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
-OF = "scribbles of"  # where they say of which image they are
+OF = "scribbles of"  # where they say of which image they are: its stem, or the id of its layer
 
 Layer = tuple[Any, dict[str, Any], str]  # data, attributes and type, as napari's readers return them
 
@@ -34,7 +34,9 @@ def read(source: str | Path) -> list[Layer]:
     """Return the layers of a file: labels, a model, a video, or else a photograph; raise MediaError if it is none."""
     name, lower = stem_of(source), str(source).lower()
     attributes: dict[str, Any] = {"name": name, "metadata": {SOURCE: str(source)}}
-    if lower.endswith(LABELS):
+    if lower.endswith((LABELS, SCRIBBLES)):
+        if lower.endswith(SCRIBBLES):
+            attributes["metadata"][OF] = stem_of(str(source)[: -len(SCRIBBLES)] + ".png")
         grey = read_image(source)
         if (grey != grey[..., :1]).any():
             raise UnsupportedError(f"{source}: a picture in colours, not labels; rename it to see it as a photograph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,9 +24,9 @@ from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
-from visionnmf.io import output_folder, recording, stem_of, together
+from visionnmf.io import output_folder, record_of, recording, stem_of, together
 
-from .layers import LABELS, OF, holds, source_of, write_labels
+from .layers import LABELS, OF, SCRIBBLES, holds, source_of, write_labels
 from .panel import FIRST, Panel, control
 from .repeating import call, command
 
@@ -57,6 +58,7 @@ class Segment(Panel):
         self._drawn_on = self.later(self._repeat)
         self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
         self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
+        self._asked: list[Path] = []  # files of others, of which Save said that they exist
         self._replaced: Any = None  # the labels that were saved last, and of which array, if a command gives the same
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save])
@@ -98,7 +100,8 @@ class Segment(Panel):
         image, marks = self.image.value, self.markers.value
         if image is not None:
             drawn = (each for each in reversed(self.markers.choices) if each is not None)
-            marks = next((each for each in drawn if each.metadata.get(OF) == image.unique_id), None)
+            whose = image.unique_id, stem_of(source_of(image) or image.name)
+            marks = next((each for each in drawn if each.metadata.get(OF) in whose), None)
         if marks is self.markers.value:
             self.cut()
         else:
@@ -136,7 +139,7 @@ class Segment(Panel):
                 kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False)
                 self._made.pop(BY_HAND)  # the next one gets a layer of its own
                 show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
-            self._found, self._labels = found[:3], found[3]
+            self._found, self._labels, self._asked = found[:3], found[3], []
             layer = self.put(Labels, OUTPUT, self._labels.copy(), opacity=0.5)  # copied: a person may draw on it
             for emitter in (layer.events.paint, layer.events.set_data):
                 emitter.connect(self._drawn_on)  # once, however often
@@ -192,8 +195,15 @@ class Segment(Panel):
         """Return the name of a result in the chosen folder."""
         return self.folder.value / f"{stem_of(self._source or 'image')}{ending}"
 
+    def _is_ours(self, file: Path) -> bool:
+        """Return whether a file was saved from this image, made from it by a command, or opened as its scribbles."""
+        layer, record = self.markers.value, record_of(file) or {}
+        opened = layer is not None and source_of(layer) == os.path.abspath(file)
+        by_command = record.get("input") == made_of(self._source, {})["input"]
+        return opened or by_command or self._saved.get(file) is self._image
+
     def _save(self) -> None:
-        """Write the labels, the scribbles that the command takes, and formats; a file of somebody else is kept."""
+        """Write the labels, the scribbles that the command takes, and formats; files of others when asked twice."""
         segments = self.made(OUTPUT)
         if segments is None or self._found is None:
             return self.say("Press Segment first.")
@@ -204,13 +214,14 @@ class Segment(Panel):
             return self.cut(then=self._save)
         by_hand = self._by_hand()
         outputs = Outputs(formats=None if by_hand else self.formats.value or None)
-        files = [self._file(LABELS), *([] if marks is None else [self._file("_scribbles.png")])]
+        files = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])]
         others = {self._file(f"_{FORMATS[name].ending}"): name for name in outputs.names}
         try:
             output_folder(self.folder.value)
-            for file in (*files, *others):
-                if file.exists() and self._saved.get(file) is not self._image:
-                    raise OutputExistsError(f"{file}: exists already; choose another folder")
+            taken = [file for file in (*files, *others) if file.exists() and not self._is_ours(file)]
+            if taken and taken != self._asked:
+                self._asked = taken
+                raise OutputExistsError(f"{taken[0]}: exists already; choose another folder, or Save again")
             with TemporaryDirectory() as scratch:  # for the digest of scribbles, which get their name with the labels
                 for file in files[1:]:
                     (written,) = write_labels(str(Path(scratch, file.name)), marks, {})
@@ -225,6 +236,7 @@ class Segment(Panel):
                         write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
         except VisionNMFError as error:
             return self.say(error)
+        self._asked = []
         self._saved |= dict.fromkeys((*files, *others), self._image)
         self._replaced = None if by_hand else (files[0], id(self._image))
         self._drawn = self._drawn if marks is None else (files[1], marks)

@@ -18,13 +18,14 @@ from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError,
 from visionnmf.io import VideoReader, read_image, write_image
 
 
-def test_labels_are_shown_from_one_on_and_written_as_they_were(rng, tmp_path):
+@pytest.mark.parametrize("name", ["photo_labels", "photo_scribbles"])
+def test_labels_are_shown_from_one_on_and_written_as_they_were(name, rng, tmp_path):
     labels = rng.integers(0, 300, (20, 30)).astype(np.uint16)
     labels[:, 0] = 65535  # outside a mask
-    file = tmp_path / "photo_labels.png"
+    file = tmp_path / f"{name}.png"
     write_image(file, labels)
     ((data, attributes, kind),) = reader(str(file))(str(file))
-    assert kind == "labels" and attributes["name"] == "photo_labels"
+    assert kind == "labels" and attributes["name"] == name
     np.testing.assert_array_equal(data[:, 0], 0)
     np.testing.assert_array_equal(data[:, 1:], labels[:, 1:] + 1)
     assert write_labels(str(tmp_path / "again.png"), data, attributes) == [str(tmp_path / "again.png")]

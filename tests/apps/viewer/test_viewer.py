@@ -452,6 +452,39 @@ def test_each_photograph_has_its_own_scribbles(viewer, photo, tmp_path):
         assert widget.markers.value is own[name]
 
 
+def test_work_is_continued_the_next_day(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    before, drawn = widget.made("segments").data.copy(), widget.markers.value.data.copy()
+    viewer.layers.clear()
+    for name in ("photo.png", "photo_labels.png", "photo_scribbles.png"):
+        widget = opened(viewer, tmp_path / name, "Segment")
+    click(widget.start)
+    wait(widget)
+    layer = widget.markers.value
+    assert layer is viewer.layers["photo_scribbles"]
+    np.testing.assert_array_equal(layer.data, drawn)
+    np.testing.assert_array_equal(widget.made("segments").data, before)
+    stroke(layer, 2, 200, (200, 300))
+    wait(widget)
+    click(widget.save)
+    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png."
+    np.testing.assert_array_equal(labels_of(tmp_path, "photo_scribbles.png"), (layer.data.astype(int) - 1) % 65536)
+    shown = widget.made("segments").data.astype(int) - 1
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), shown)
+    viewer.layers.remove(layer)  # of whom nobody knows that it was seen
+    widget.folder.value = tmp_path
+    widget._saved.clear()
+    click(widget.draw)
+    stroke(widget.markers.value, 3, 100, (200, 300))
+    wait(widget)
+    click(widget.save)
+    assert "photo_scribbles.png: exists already" in SAID[0][-1]
+    click(widget.save)
+    assert 2 in labels_of(tmp_path, "photo_scribbles.png") and 1 not in labels_of(tmp_path, "photo_scribbles.png")
+
+
 def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
     widget = opened(viewer, photo, "Segment")
     viewer.layers["photo"].data = 255 - viewer.layers["photo"].data
