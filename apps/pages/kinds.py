@@ -175,7 +175,8 @@ class BackgroundPage(Page):
         names, rows = ["event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
         for event in report.events:
             start, end = event["start"], event["end"]
-            times = [cell(_clock(start)) | {"sort": start}, cell(_clock(end)) | {"sort": end}, round(end - start, 1)]
+            times = [cell(_clock(start)) | {"sort": start}, cell(_clock(end)) | {"sort": end}]
+            times.append(cell(round(end - start, 1), text=f"{end - start:.1f}"))
             clip = event["clip"] and os.path.relpath(Path(report.outputs[0]).with_name(event["clip"]), self.file.parent)
             link = clip and cell(event["clip"], href=quote(os.fsencode(clip)))
             rows.append([event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])

@@ -289,7 +289,7 @@ def cell(value: Any, *, bar: float | None = None, shade: float = 0.0, **more: st
 
 def share_cell(share: float) -> Block:
     """Return a share, 0 to 1, as a cell in per cent."""
-    return cell(round(100 * share, 2), bar=share)
+    return cell(round(100 * share, 2), bar=share, text=f"{100 * share:.2f}")
 
 
 def written(report: Report, ending: str) -> str:
