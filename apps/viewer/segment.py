@@ -99,13 +99,11 @@ class Segment(Panel):
         """Choose the chosen image's own scribbles, or none, and cut."""
         image, marks = self.image.value, self.markers.value
         if image is not None:
-            drawn = (each for each in reversed(self.markers.choices) if each is not None)
             whose = image.unique_id, stem_of(source_of(image) or image.name)
-            marks = next((each for each in drawn if each.metadata.get(OF) in whose), None)
+            marks = [each for each in self.markers.choices if each is None or each.metadata.get(OF) in whose][-1]
         if marks is self.markers.value:
             self.cut()
-        else:
-            self.markers.value = marks  # which cuts
+        self.markers.value = marks  # which cuts if these are others
 
     def _marks(self) -> Any:
         """Return what is drawn, copied because drawing goes on, or None."""
@@ -197,10 +195,9 @@ class Segment(Panel):
 
     def _is_ours(self, file: Path) -> bool:
         """Return whether a file was saved from this image, made from it by a command, or opened as its scribbles."""
-        layer, record = self.markers.value, record_of(file) or {}
-        opened = layer is not None and source_of(layer) == os.path.abspath(file)
-        by_command = record.get("input") == made_of(self._source, {})["input"]
-        return opened or by_command or self._saved.get(file) is self._image
+        opened = self.markers.value is not None and source_of(self.markers.value) == os.path.abspath(file)
+        made = (record_of(file) or {}).get("input") == made_of(self._source, {})["input"]
+        return opened or made or self._saved.get(file) is self._image
 
     def _save(self) -> None:
         """Write the labels, the scribbles that the command takes, and formats; files of others when asked twice."""
@@ -236,7 +233,6 @@ class Segment(Panel):
                         write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
         except VisionNMFError as error:
             return self.say(error)
-        self._asked = []
         self._saved |= dict.fromkeys((*files, *others), self._image)
         self._replaced = None if by_hand else (files[0], id(self._image))
         self._drawn = self._drawn if marks is None else (files[1], marks)
