@@ -45,7 +45,23 @@ esac
 .venv/bin/python -m pip --version >/dev/null 2>&1 || stop ".venv is damaged (no pip in it); remove it and run this again"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}" ||
     stop "pip could not install visionnmf into .venv (its message is above)"
-# A folder of the same name beside a script, such as this one seen from above, would hide the package: its finder is asked first.
-echo 'import sys; sys.meta_path.sort(key=lambda finder: "Editable" not in str(finder))' \
-    >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/visionnmf_first.pth"
+# A folder called visionnmf beside a script, such as this one seen from above, is no package, but would hide the installed one.
+packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo 'import visionnmf_first' >"$packages/visionnmf_first.pth"
+cat >"$packages/visionnmf_first.py" <<'END'
+import sys
+from importlib.machinery import PathFinder
+
+
+class First:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "visionnmf" or getattr(PathFinder.find_spec(name), "origin", "") is not None:
+            return None
+        found = (finder.find_spec(name) for finder in sys.meta_path if "Editable" in str(finder))
+        return next(filter(None, found), None)
+
+
+sys.meta_path.insert(0, First)
+END
 echo "setup.sh: visionnmf${extra:+ with '$extra'} is in .venv ($(.venv/bin/python --version))"

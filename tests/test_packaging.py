@@ -93,8 +93,12 @@ def test_no_message_installs_a_release_before_there_is_one():
 
 def test_a_folder_of_the_same_name_beside_a_script_does_not_hide_the_package(tmp_path):
     (tmp_path / "visionnmf").mkdir()
-    (first,) = re.findall("^echo '(import sys; .*)'", (ROOT / "setup.sh").read_text(), re.MULTILINE)
-    subprocess.run([sys.executable, "-c", f"{first}\nfrom visionnmf import NMF"], cwd=tmp_path, check=True)
+    first = (ROOT / "setup.sh").read_text().partition("<<'END'\n")[2].partition("\nEND\n")[0]
+    for found, wanted in (("visionnmf.NMF.__name__", "NMF"), ("visionnmf.mine", "5")):
+        command = [sys.executable, "-c", f"{first}\nimport visionnmf\nprint({found})"]
+        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+        assert done.stdout.strip() == wanted
+        (tmp_path / "visionnmf" / "__init__.py").write_text("mine = 5")  # now it is a package, and comes first
 
 
 def test_setup_refuses_other_extras_in_one_line():
