@@ -61,6 +61,7 @@ def command(
                 layers += found
         if layers:
             import napari
+            from qtpy.QtCore import QTimer
 
             viewer = napari.Viewer()
             for data, attributes, kind in layers:
@@ -68,6 +69,7 @@ def command(
             pictures = [data for data, given, _ in layers if "rgb" in given]
             for widget in sorted({"Background" if data.ndim > 3 else "Segment" for data in pictures}):
                 viewer.window.add_plugin_dock_widget("visionnmf", widget, tabify=True)
+            QTimer.singleShot(0, viewer.reset_view)  # once the widgets have taken their room
             # Python would see signals only after Qt has ended
             before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
             napari.run()

@@ -190,5 +190,7 @@ def _texts(layer: Any) -> tuple[str, ...]:
             turn = 2 * np.pi * np.arange(CORNERS)[:, None] / CORNERS
             across, down = (points[1] - points[0]) / 2, (points[3] - points[0]) / 2
             points = points.mean(axis=0) + np.cos(turn) * across + np.sin(turn) * down
+        if len(np.unique(points.round(), axis=0)) < 3:  # which is still being drawn
+            continue
         texts.append(" ".join(f"{round(x)},{round(y)}" for y, x in points.tolist()))
     return tuple(texts)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from magicgui.widgets import ComboBox, Container, Label, PushButton, TextEdit, create_widget
+from napari.layers import Image
 from napari.qt.threading import create_worker
 from napari.utils.notifications import show_error
 from qtpy.compat import isalive
@@ -76,7 +77,8 @@ class Panel(Container):
         def there(_: Any) -> list[Any]:
             """Return the layers that there are at present."""
             own = [*map(id, self._made.values())]
-            return [layer for layer in viewer.layers if isinstance(layer, kind) and id(layer) not in own]
+            found = [layer for layer in viewer.layers if isinstance(layer, kind) and id(layer) not in own]
+            return found[::-1] if kind is Image else found  # the picture on top, which is seen, comes first
 
         return ComboBox(label=label, choices=there, nullable=optional)
 
@@ -157,6 +159,8 @@ class Panel(Container):
         layers, layer = self.viewer.layers, self.made(name)
         if layer is not None and layer.ndim == data.ndim:
             layer.data = data
+            if hasattr(layer, "_reset_history"):  # or undoing would bring back pieces of what was there before
+                layer._reset_history()
             for attribute in attributes.keys() & {"scale", "translate"}:
                 setattr(layer, attribute, attributes[attribute])
             return layer

@@ -24,7 +24,7 @@ from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegments
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
-from visionnmf.io import output_folder, record_of, recording, stem_of, together
+from visionnmf.io import output_folder, recording, stem_of, together
 
 from .layers import LABELS, OF, SCRIBBLES, holds, source_of, write_labels
 from .panel import FIRST, Panel, control
@@ -93,7 +93,10 @@ class Segment(Panel):
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and not self._source.startswith("sample:"):
             self.folder.value = Path(self._source).parent
-        return self._take() if self.markers.value is None else self.cut()
+        self._take() if self.markers.value is None else self.cut()
+        image = self.image.value  # other pictures, and what was drawn for them, would hide this one
+        for each in (*self.image.choices, *filter(None, self.markers.choices)):
+            each.visible = each in (image, self.markers.value)
 
     def _take(self) -> None:
         """Choose the chosen image's own scribbles, or none, and cut."""
@@ -139,6 +142,9 @@ class Segment(Panel):
                 show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
             self._found, self._labels, self._asked = found[:3], found[3], []
             layer = self.put(Labels, OUTPUT, self._labels.copy(), opacity=0.5)  # copied: a person may draw on it
+            layers, picture = self.viewer.layers, self.image.value
+            if picture is not None and layers.index(layer) < layers.index(picture):
+                layers.move(layers.index(layer), layers.index(picture) + 1)
             for emitter in (layer.events.paint, layer.events.set_data):
                 emitter.connect(self._drawn_on)  # once, however often
             self.done(counted(len(found[2].sizes), "segment"))
@@ -175,7 +181,7 @@ class Segment(Panel):
         other = self.image.value is not None and self.image.value.data is not self._image
         if other:
             self.command.value = self.python.value = ""
-            self.say("Press Segment: another image is chosen.")
+            self.done("Press Segment: another image is chosen.")
         return other
 
     def _new_scribbles(self) -> None:
@@ -194,10 +200,9 @@ class Segment(Panel):
         return self.folder.value / f"{stem_of(self._source or 'image')}{ending}"
 
     def _is_ours(self, file: Path) -> bool:
-        """Return whether a file was saved from this image, made from it by a command, or opened as its scribbles."""
+        """Return whether a file was saved from this image in this session, or opened as its scribbles."""
         opened = self.markers.value is not None and source_of(self.markers.value) == os.path.abspath(file)
-        made = (record_of(file) or {}).get("input") == made_of(self._source, {})["input"]
-        return opened or made or self._saved.get(file) is self._image
+        return opened or self._saved.get(file) is self._image
 
     def _save(self) -> None:
         """Write the labels, the scribbles that the command takes, and formats; files of others when asked twice."""
