@@ -159,8 +159,9 @@ class Panel(Container):
         layers, layer = self.viewer.layers, self.made(name)
         if layer is not None and layer.ndim == data.ndim:
             layer.data = data
-            if hasattr(layer, "_reset_history"):  # or undoing would bring back pieces of what was there before
-                layer._reset_history()
+            if hasattr(layer, "undo"):  # which would bring back pieces of what was there before
+                mode, layer.editable = layer.mode, False  # this ends what can be undone, and takes the tool away
+                layer.editable, layer.mode = True, mode
             for attribute in attributes.keys() & {"scale", "translate"}:
                 setattr(layer, attribute, attributes[attribute])
             return layer
