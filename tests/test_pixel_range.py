@@ -82,7 +82,7 @@ def test_files_say_what_was_taken(tmp_path):
 
 @pytest.mark.parametrize("bits", [*BITS, "float"])
 def test_known_bits_hold_for_dark_pictures_too(tmp_path, monkeypatch, bits):
-    """A bright and a dark picture of one camera: all that reads photographs takes the white that it is told."""
+    """With the number of bits given, a bright and a dark picture of one camera have one white in all commands."""
     pictures = {"bright": PICTURE, "dark": (PICTURE // 5).astype(np.uint8)}
     for name, picture in pictures.items():
         write_image(tmp_path / f"{name}_8.png", picture)

@@ -145,11 +145,13 @@ class EventBuilder:
     def __init__(self, settings: EventSettings, step: float) -> None:
         self.settings, self.timeline = settings, Timeline(step)
         self._before = 0.0
+        self._continues = False  # whether an earlier run has seen frames before the first one
 
-    def advance_to(self, time: float) -> None:
+    def advance_to(self, part: Separated) -> None:
         """Take the time of the next frame."""
+        self._continues |= self.timeline.count == 0 and part.index > 0
         self._before = self.timeline.time
-        self.timeline.add(time)
+        self.timeline.add(part.time)
 
     def unseen(self, event: MotionEvent) -> float:
         """Return for how many seconds an event, which is asked for in each frame, has not been seen."""
@@ -176,7 +178,8 @@ class EventBuilder:
         if event.until - event.first < self.settings.min_length - ROUNDING:
             return []
         event.end = min(event.until + self.settings.padding, self.timeline.end)
-        event.note = NOTES.get((event.first == self.timeline.first, event.last == self.timeline.time), "")
+        is_first = event.first == self.timeline.first and not self._continues
+        event.note = NOTES.get((is_first, event.last == self.timeline.time), "")
         return [event]
 
 
@@ -193,7 +196,7 @@ class EventFinder:
         An event ends when nothing was seen for longer than two paddings, so that it would not touch the next one.
         """
         builder, done = self._builder, []
-        builder.advance_to(part.time)
+        builder.advance_to(part)
         if self._open is not None and builder.unseen(self._open) > 2 * builder.settings.padding:
             done = self.end()
         if boxes and (self._open is not None or not part.is_doubtful):

@@ -111,7 +111,7 @@ class ObjectFinder:
         dropped with their events, because they were pieces of an object or hardly seen.
         """
         builder, frame, mask = self._builder, part.frame, part.mask
-        passed = self._advance(part.time)
+        passed = self._advance(part)
         for track in list(self._tracks):
             if builder.unseen(track.event) > min(LOST, track.age):
                 self._tracks.remove(track)
@@ -143,11 +143,11 @@ class ObjectFinder:
         # an event goes on for `padding` seconds after the object was last seen, so it ends only then
         return self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
 
-    def _advance(self, time: float) -> float:
+    def _advance(self, part: Separated) -> float:
         """Take the time of the next frame; return the seconds for which objects have moved."""
         timeline = self._builder.timeline
         before, is_first = timeline.time, timeline.count == 0
-        self._builder.advance_to(time)
+        self._builder.advance_to(part)
         passed = 0.0 if is_first else timeline.time - before
         # Time stamps that are off the declared rate by less than half a frame are taken for jitter.
         if abs(passed - timeline.step) < timeline.step / 2:

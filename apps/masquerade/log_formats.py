@@ -95,7 +95,7 @@ class Event(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a line says: a command line, its user (or empty), and seconds since 1970, None, or what is no time."""
+    """A command line, its user ("" if none is named), and its time: seconds since 1970, None, or an unreadable text."""
 
     text: str
     user: str = ""

@@ -41,7 +41,7 @@ def _sixteen_bits(boundaries: NDArray[np.float32]) -> NDArray[np.uint16]:
     return np.rint(boundaries, out=boundaries).astype(np.uint16)
 
 
-NUMBERED = ("cutouts", "memberships")  # outputs in a folder, with one picture for each segment
+FOLDERS = ("cutouts", "memberships")  # outputs in a folder, with one picture for each segment
 
 PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
     "labels": lambda result: result.labels.astype(np.uint16),
@@ -112,7 +112,7 @@ def process_image(
     io.check_outputs([*files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
     # replace are removed at the end.
-    folders = [folder / f"{stem}_{kind}" for kind in NUMBERED if getattr(outputs, kind)]
+    folders = [folder / f"{stem}_{kind}" for kind in FOLDERS if getattr(outputs, kind)]
     earlier = [file for own in folders for file in _earlier_numbered(own, stem, force)]
     image, shape = io.read_reduced(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
@@ -156,7 +156,7 @@ def process_image(
 def _all_results(folder: Path, stem: str) -> list[Path]:
     """Name the files and folders that a run with all outputs writes for a picture."""
     every = Outputs(formats=[*FORMATS], memberships=True)
-    return [folder / f"{stem}_{ending}" for ending in (*_contents("", every), *NUMBERED)]
+    return [folder / f"{stem}_{ending}" for ending in (*_contents("", every), *FOLDERS)]
 
 
 def _stale(results: list[Path]) -> list[str]:

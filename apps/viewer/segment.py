@@ -59,7 +59,7 @@ class Segment(Panel):
         self._drawn: Any = (Path(), None)  # the scribbles that were saved last, and their file
         self._saved: dict[Path, Any] = {}  # by file: the array that was segmented
         self._asked: list[Path] = []  # files of others, of which Save said that they exist
-        self._replaced: Any = None  # the labels that were saved last, and of which array, if a command gives the same
+        self._replaced: Any = (Path(), None)  # the file of labels that was saved last, and its labels
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save])
         self.start.changed.connect(self.grow)
@@ -172,7 +172,9 @@ class Segment(Panel):
         else:
             wanted = wanted if marks is None else replace(wanted, markers=file)
             given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
-            given |= {"out": str(self.folder.value), "force": (self._file(LABELS), id(self._image)) == self._replaced}
+            saved, labels = self._replaced
+            same = saved == self._file(LABELS) and np.array_equal(labels, self._labels)
+            given |= {"out": str(self.folder.value), "force": same}
             self.command.value = command("segment", self._source, **given)
             self.python.value = call("visionnmf.apps.segmentation", "process_image", self._source, **given)
 
@@ -239,7 +241,7 @@ class Segment(Panel):
         except VisionNMFError as error:
             return self.say(error)
         self._saved |= dict.fromkeys((*files, *others), self._image)
-        self._replaced = None if by_hand else (files[0], id(self._image))
+        self._replaced = files[0], segments.data.copy()
         self._drawn = self._drawn if marks is None else (files[1], marks)
         left_out = ", but no formats, because segments were drawn on" if by_hand and self.formats.value else ""
         self.done(f"Saved {', '.join(each.name for each in (*files, *others))}{left_out}.")

@@ -145,13 +145,17 @@ def without_holes(mask: FrameArray, weak: FrameArray) -> FrameArray:
 def without_shadows(mask: FrameArray, frame: FrameArray, background: FrameArray, noise: Floats) -> FrameArray:
     """Remove cast shadows from a mask (height, width) in place, and return it.
 
-    A shadow is a part of a foreground region, never most of it, that is darker than the background by nearly one factor
-    in all channels, and shows the background's texture: the details of both correlate. Wide pictures are reduced.
+    A shadow is a part of a foreground region, at most 0.8 of it, that is darker than the background by nearly one
+    factor in all channels, and shows the background's texture: the details of both correlate. Wide pictures are
+    reduced.
     """
     times = max(1, mask.shape[1] // tuning.TUNING.mask.width)
-    x, y, width, height = (size // times * times for size in cv2.boundingRect(mask))
-    box = slice(y, y + height), slice(x, x + width)
-    if width and height:
+    x, y, width, height = cv2.boundingRect(mask)
+    box = tuple(
+        slice(start // times * times, min(-(-(start + size) // times), whole // times) * times)
+        for start, size, whole in zip((y, x), (height, width), mask.shape, strict=True)
+    )
+    if mask[box].size:
         shadow = _shadow_of(*(reduced(picture[box], times) for picture in (mask, frame, background, noise)))
         mask[box][enlarged(shadow, times)] = 0
     return mask
@@ -186,7 +190,7 @@ def _shadow_of(mask: FrameArray, frame: FrameArray, background: FrameArray, nois
         if np.count_nonzero(core) < rules.least_pixels:
             continue
         one, other = ((p[box] - sums(p[box]) / np.maximum(count[box], 1))[core] for p in (seen, behind))  # details
-        alike = (one * other).sum() >= rules.texture * math.sqrt((one * one).sum() * (other * other).sum())
+        alike = (one * other).sum() > rules.texture * math.sqrt((one * one).sum() * (other * other).sum())
         colours, shown = (
             picture[box][core].reshape(len(one), -1).astype(np.float32) for picture in (frame, background)
         )
@@ -199,9 +203,10 @@ def _shadow_of(mask: FrameArray, frame: FrameArray, background: FrameArray, nois
             near &= np.abs(seen[box] - median(factor[box][core]) * behind[box]) < rules.near * noise[box]
             whole = cv2.medianBlur((core | near).astype(np.uint8), 5) > 0
             whole &= regions[box] == region
-            if np.count_nonzero(whole) <= rules.attached * np.count_nonzero(regions == region):
-                shadow[box] |= whole
-    return shadow
+            shadow[box] |= whole
+    sizes = np.bincount(regions.ravel())
+    attached = np.bincount(regions[shadow], minlength=len(sizes)) <= rules.attached * sizes
+    return shadow & attached[regions]
 
 
 def median_mask(frame: FrameArray, median: FrameArray) -> FrameArray:

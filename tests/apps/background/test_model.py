@@ -149,25 +149,31 @@ def test_a_shadow_counts_less_than_an_object_of_another_colour():
         ("twice the width", True),  # windows grow with the picture
         ("another texture", False),
         ("no texture", False),
+        ("no texture behind it", False),
         ("brighter", False),
         ("several factors", False),
         ("nothing beside it", False),
+        ("two shadows, nothing beside them", False),
         ("another hue", False),
     ],
 )
 def test_shadows_that_show_the_texture_of_the_background_leave_the_mask(case, is_shadow, channels, rng):
     times = 2 if case == "twice the width" else 1
     light = rng.integers(80, 180, (120, 320)).astype(np.uint8).repeat(times, 0).repeat(times, 1)
+    if case == "no texture behind it":
+        light[:] = 120
     background = np.stack([light] * channels, axis=2)
     frame = background + rng.normal(0, 1, background.shape)
     region, shadow = np.zeros((2, *light.shape), bool)
     region[20 * times : 80 * times, 20 * times : 120 * times] = shadow[
         22 * times : 78 * times, 62 * times : 118 * times
     ] = True
-    if case == "nothing beside it":
+    if "nothing beside" in case:
         region = shadow
     frame[region & ~shadow] = 220
     part = 0.6 * frame[shadow]
+    if case == "two shadows, nothing beside them":
+        part *= np.where(np.nonzero(shadow)[1] < 90 * times, 1.4, 0.7)[:, None]
     if case == "another texture":
         part = rng.permutation(part)
     if case == "no texture":
