@@ -27,12 +27,20 @@ from .cluster import LostJobError
 from .pool import open_pool
 
 RESULTS = "results.csv"
+DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
+SETTINGS = ("scale",)  # that are not whole numbers, as scores are not
 # What a job's data or method may cause; other errors are faults of ours and end the run.
 FAILURES = (VisionNMFError, OSError, MemoryError, ValueError, ArithmeticError)
 
 T = TypeVar("T")
 Rows = list[dict[str, Any]]
 Jobs = Mapping[str, tuple[Any, ...]]
+
+
+def score_columns(rows: Rows) -> list[str]:
+    """Return the names of the columns with scores, in their order, without those of deviations."""
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if isinstance(value, float))
+    return [name for name in names if not name.endswith(DEVIATION) and name not in SETTINGS]
 
 
 def settings_key(settings: Mapping[str, Any], *arrays: NDArray[Any]) -> str:

@@ -24,7 +24,7 @@ from _main import main
 
 from visionnmf.apps.evaluate.masquerade import roc_summary
 from visionnmf.apps.evaluate.session_baselines import EigenCooccurrence, HiddenMarkov, MexPereraNMF, NaiveBayes, WangNMF
-from visionnmf.apps.masquerade import Judging, SessionScorer, score, session_scorer, train
+from visionnmf.apps.masquerade import Judging, SessionScorer, score, train
 from visionnmf.apps.reproduce.masquerade import TRAINING, load_sea, score_user, sea_scores
 from visionnmf.exceptions import ParameterError
 
@@ -138,7 +138,6 @@ def limits() -> None:
     sessions, labels, _ = load_sea(COMMANDS)
     scorers = [SessionScorer().fit(user[:TRAINING]) for user in sessions]
     pairs = list(zip(scorers, sessions, strict=True))
-    session_scorer.LEAST_SHARE = 0.0  # sessions of a few commands are judged
     print("\n## The first commands of each test session alone, without update: missing / false alarms %\n")
     print("| commands | users 1-25 | users 26-50 |\n|---|---|---|")
     for share in (0.02, 0.05, 0.07, 0.1, 0.2, 0.5, 1):

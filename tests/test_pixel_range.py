@@ -113,6 +113,35 @@ def test_pnm_files_declare_their_white(tmp_path, part, white):
     assert np.abs(found.astype(int) - eight).max() <= 1
 
 
+@pytest.mark.parametrize("white", [1023, 4095, 65535])
+def test_plain_pgm_keeps_the_values_of_a_camera(tmp_path, monkeypatch, white):
+    stored = np.rint(PICTURE[..., 0] / 255 * white).astype(int)
+    text = " ".join(map(str, stored.ravel().tolist()))
+    (tmp_path / "a.pgm").write_text(f"P2\n80 60\n65535\n{text}\n")
+    monkeypatch.setenv("VISIONNMF_BITS", str(int(white).bit_length()))
+    found = read_reduced(tmp_path / "a.pgm")[0]
+    assert np.abs(found[..., 0].astype(int) - PICTURE[..., 0]).max() <= 1
+
+
+@pytest.mark.parametrize("opacity", [0.05, 0.2, 0.24])
+def test_a_faint_layer_of_16_bits_stays_faint(tmp_path, opacity):
+    layer = np.zeros((60, 80, 4), np.uint16)
+    layer[..., 3] = round(65535 * opacity)
+    write_image(tmp_path / "a.png", layer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = in_eight_bits(read_reduced(tmp_path / "a.png")[0])
+    assert np.abs(found.astype(int) - 255 * (1 - opacity)).max() <= 1
+
+
+@pytest.mark.parametrize("bits", range(9, 17))
+def test_any_number_of_bits_can_be_declared(tmp_path, monkeypatch, bits):
+    stored = np.rint(PICTURE / 255 * (2**bits - 1)).astype(np.uint16)
+    write_image(tmp_path / "a.png", stored)
+    monkeypatch.setenv("VISIONNMF_BITS", str(bits))
+    assert np.abs(read_reduced(tmp_path / "a.png")[0].astype(int) - PICTURE).max() <= 1
+
+
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("bits", BITS[1:])
 @pytest.mark.parametrize("form", ["whole", "own", "part", "inverted"])

@@ -23,13 +23,17 @@ def bits_of(values: NDArray[Any]) -> int:
     """Return into how many bits the values of a uint16 array fit, but for a few hot pixels; 8 for uint8."""
     if values.dtype == np.uint8:
         return 8
-    hot = HOT_SHARE * values.size + HOT_VALUES
     fits = 16
     for bits in BITS[-2::-1]:
-        if np.count_nonzero(values > 2**bits - 1) > hot:
+        if exceeds(values, bits):
             break
         fits = bits
     return fits
+
+
+def exceeds(values: NDArray[Any], bits: int) -> bool:
+    """Return whether more values than a few hot pixels are larger than the white of so many bits."""
+    return bool(np.count_nonzero(values > 2**bits - 1) > HOT_SHARE * values.size + HOT_VALUES)
 
 
 def check_bits(bits: Any) -> None:
@@ -51,7 +55,7 @@ def of_camera(pixels: NDArray[Any], name: object) -> NDArray[Any]:
     bits = declared_bits()
     if bits is None or pixels.dtype != np.uint16:
         return pixels
-    if bits_of(pixels) > bits:
+    if exceeds(pixels, bits):
         raise UnsupportedError(f"{name}: has values above {2**bits - 1}, the white of {bits} bits; take more bits")
     return in_eight_bits(pixels, bits)
 

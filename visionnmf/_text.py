@@ -82,7 +82,7 @@ def as_column(values: Sequence[object], deviations: Sequence[float | None]) -> l
     for value, deviation in zip(values, deviations, strict=True):
         text = "" if value is None or value != value else printable(value)
         if text and isinstance(value, float):
-            text = f"{value:.{digits}f}" + ("" if deviation is None else f" ± {deviation:.2g}")
+            text = f"{value:.{digits}f}" + ("" if deviation is None else f" ± {float(f'{deviation:.2g}'):g}")
         texts.append(text)
     return texts
 

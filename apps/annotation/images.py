@@ -40,6 +40,7 @@ NAMES = (
     *("file", "filename", "file name", "file_name", "image", "image_id"),
     *("photo", "photograph", "picture", "path", "name"),
 )
+OBJECTS = (".jsonl", ".ndjson")  # suffixes of tables with one JSON object on each line
 WORDS = (*WORD_KEYS, "word", "keyword", "label", "tag", "annotation", "annotations", "caption", "class")
 
 # What follows the first cell of a row, which is in quotes or has none of these characters.
@@ -214,7 +215,8 @@ def _find_words(
         of_images = _keywords(images, notes, skipped)
     else:
         of_images = _matched(read_words(labels), images, root, notes)
-        _check_words(labels, of_images)
+        if Path(labels).suffix.lower() not in OBJECTS:  # these files say where each word ends
+            _check_words(labels, of_images)
     found = {image: words for image, words in zip(images, of_images, strict=True) if words}
     if not found and labels is None:
         raise ParameterError(
@@ -237,7 +239,7 @@ def read_words(path: str | Path) -> dict[str, list[str]]:
     commas, semicolons or bars between them. A file that occurs twice has the words of both lines.
     """
     text = read_text(path, "table of words", "utf-8-sig")
-    lines = _json_lines if Path(path).suffix.lower() in (".jsonl", ".ndjson") else _csv_lines
+    lines = _json_lines if Path(path).suffix.lower() in OBJECTS else _csv_lines
     found: dict[str, list[str]] = {}
     try:
         for name, words in lines(text):
@@ -294,14 +296,14 @@ def _check_words(labels: str | Path, of_images: list[list[str]]) -> None:
     if 2 * len(lists) >= len(some) == sum(map(len, some)) and 2 * sum(n > 1 for n in parts.values()) >= len(parts):
         raise UnreadableError(
             f"{labels}: holds one text for each image, such as {lists[0]!r}, whose parts occur in others; put commas "
-            "or semicolons between words"
+            "or semicolons between words, or write JSON Lines"
         )
     once = sum(count == 1 for count in counts.values())
     if once >= ONCE * len(counts):
         example = next(word for word, count in counts.items() if count == 1)
         raise UnreadableError(
             f"{labels}: {once} of {len(counts)} words occur only once, such as {example!r}; put each word into a cell "
-            "of its own, or commas or semicolons between them"
+            "of its own, or commas or semicolons between them, or write JSON Lines"
         )
 
 

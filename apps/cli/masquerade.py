@@ -238,4 +238,5 @@ class _ResultPrinter:
         if self.earlier:
             self.run.remark(f"{counted(self.earlier, 'earlier session')} {self.work}, but not printed (--since)")
         if self.before:
-            self.run.remark(f"{counted(self.before, 'session')} learnt before, and not learnt again")
+            known = "learnt before, or older than the last one learnt; not learnt again"
+            self.run.remark(f"{counted(self.before, 'session')} {known}")

@@ -44,7 +44,8 @@ SCHEDULER = Option(
 Scheduler = Annotated[str | None, SCHEDULER]
 # ... this to every one that reads pictures ...
 Bits = Annotated[
-    int | None, Option("Bits that pictures of 16 bits use; otherwise their brightest pixels tell.", low=8, high=16)
+    int | None,
+    Option("Bits that 16-bit pictures use, such as 12; by default found from their brightest pixels.", low=8, high=16),
 ]
 # ... and these to every command.
 Json = Annotated[bool, Option("Print a line of JSON for each report on standard output, and nothing else.")]
@@ -252,7 +253,7 @@ def in_options(text: str, *names: str) -> str:
             return found[0]
         return flag if value == "True" else " ".join((flag, value.strip("'\"")))
 
-    text = text.replace(PASS_FORCE, GIVE_FORCE).replace(SET_BITS, GIVE_BITS)
+    text = text.replace(PASS_FORCE, GIVE_FORCE).replace(SET_BITS, GIVE_BITS if "bits" in _flags else SET_BITS)
     if "=" not in text:
         return text
     # Messages have names on one line, and often without their folder. The longest come first: one may begin another.

@@ -68,9 +68,11 @@ def study(
     notes = list(found.notes)
     if len(words) > len(known):
         notes.append(f"no training image has {len(words) - len(known)} of the words, such as {words[len(known)]!r}")
+    own, learnt = ({Path(file).name for file in files} for files in (found.files, model.files))
     if set(found.files) & set(model.files):
-        unsure = " by their names" if found.extraction is None else ""  # in tables these may lack their folder
-        notes.append(f"training images are among these{unsure}, so the scores are too good")
+        notes.append("training images are among these, so the scores are too good")
+    elif found.extraction is None and own & learnt:  # the names in a table lack the folder that was read
+        notes.append("images of training have the same names as some of these; if they are these, scores are too good")
     return Study(
         jobs={method: (method,) for method in methods},
         work=partial(score_method, truth, given),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from visionnmf.apps.drawing import new_figure
-from visionnmf.apps.runner import Rows
+from visionnmf.apps.runner import DEVIATION, Rows, score_columns
 
 Array = NDArray[Any]
 
@@ -18,7 +18,6 @@ PANEL = (4.6, 3.6)  # inches
 ACROSS = 3  # panels beside each other
 BAR = 0.3  # inches
 LETTER = 0.08  # inches, of the name of a bar
-DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,9 @@ def bar_figure(lines: Rows) -> Any:
 
     A line is called by its method, and by its other texts if they differ from line to line.
     """
-    names = list(dict.fromkeys(name for line in lines for name in line if not name.endswith(DEVIATION)))
-    scores = [name for name in names if any(isinstance(line.get(name), float) for line in lines)]
-    scores = [name for name in scores if name != "scale"]  # of segments, a setting
-    texts = [name for name in names if any(isinstance(line.get(name), str) for line in lines)]
-    texts = [name for name in texts if name == "method" or len({line.get(name) for line in lines}) > 1]
+    scores = score_columns(lines)
+    names = dict.fromkeys(name for line in lines for name in line if isinstance(line[name], str))
+    texts = [name for name in names if name == "method" or len({line.get(name) for line in lines}) > 1]
     bars = [", ".join(str(line[name]) for name in texts if line.get(name) is not None) for line in lines]
     across = min(ACROSS, len(scores))
     down = -(-len(scores) // across)

@@ -14,10 +14,10 @@ from visionnmf._progress import Steps
 from visionnmf._text import as_column
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
-from visionnmf.apps.runner import RESULTS, Jobs, Rows, run_jobs
+from visionnmf.apps.runner import DEVIATION, RESULTS, Jobs, Rows, run_jobs, score_columns
 from visionnmf.exceptions import UnreadableError
 
-from .drawing import DEVIATION, bar_figure
+from .drawing import bar_figure
 from .settings import Comparison, check_some_of
 
 
@@ -112,7 +112,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
     table = [{name: _known(value) for name, value in line.items()} for line in study.lines(rows)]
     draw = partial(bar_figure, table) if study.draw is None else partial(study.draw, rows)
     if comparison.out is not None:
-        if comparison.plots:
+        if comparison.plots and score_columns(table):
             save_figure(draw(), comparison.out / study.picture)
         files = [comparison.out / name for name in (RESULTS, *pictures)]
     return Report(

@@ -27,12 +27,12 @@ from visionnmf import ViewClassifier
 from visionnmf._text import counted
 from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
-from visionnmf.apps.runner import RESULTS, Rows, settings_key
+from visionnmf.apps.runner import DEVIATION, RESULTS, Rows, settings_key
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
 
-from .drawing import DEVIATION, rank_figure
+from .drawing import rank_figure
 from .harness import Study, averages, chosen_methods
 from .settings import Comparison, Labels, RandomSplits, ViewConditions
 from .view_methods import METHODS, LearntFeatures, fit_classifier

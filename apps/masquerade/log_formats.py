@@ -47,7 +47,7 @@ TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecrea
 
 FEW_COMMANDS = 2  # that a history of EXAMINED_LINES or more cannot consist of
 LEAST_LINES = 20  # of a history whose commands are not all different; of 37,500 of the SEA data 45 are
-# with which lines begin that have a number, a time, a prompt or a mark of a list before the command
+# What stands in place of a program if lines begin with a number, a time, a prompt or the mark of a list.
 _NO_PROGRAM = re.compile(r"[\W\d_]*|.*[@>#].*|.*[:$]")
 ALIKE = 0.9  # share of the lines of a table that have as many separators as the first
 # Lines of a text, at least so many, and their share. Chosen on the READMEs of a Debian system and half of its scripts.
@@ -70,7 +70,7 @@ TEXT_CHARACTERS = 200  # of a line that are shown
 
 # How names of columns look, and how lines of a text begin: with marks of Markdown, or a capital and a further word.
 _COLUMN = re.compile(r'[ "]*[^\W\d][\w.-]*[ "]*')
-_PROSE = re.compile(r"[#*>|-]+ +\S|\d+\. |```|[A-Z][a-z]*,? [a-z]+ ")
+_PROSE = re.compile(r"(?:#{2,}|[*>|-]+) +\S|\d+\. |```|[A-Z][a-z]*,? [a-z]+ ")
 # Text in quotes. An unclosed quote runs to the end of the line, so that matching takes linear time.
 _QUOTED = re.compile(r"'[^']*(?:'|$)|\"(?:\\.|[^\"\\])*(?:\"|\\?$)", re.DOTALL)
 _SEPARATOR = re.compile(r"[|;&(){}]+")
@@ -259,7 +259,7 @@ def _format_of(texts: list[str]) -> str:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
         return "plain"
-    keys = COMMAND_KEYS if len(columns) > 1 else HEADERS  # which nobody types
+    keys = COMMAND_KEYS if len(columns) > 1 else HEADERS  # a lone "cmd" or "exe" may be a command that somebody typed
     return "csv" if _column(columns, keys) is not None else "plain"
 
 

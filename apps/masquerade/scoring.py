@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -51,8 +50,8 @@ class SessionResult:
         The anomaly score in deviations from the user's usual cost, and the threshold; None if it was not judged.
     verdict : {"own", "alarm", "learning", "too short", "unknown user"}
         ``"learning"``: the user has too few sessions for alarms. ``"too short"``: the session has less than a tenth of
-        the user's usual length, and is neither judged nor learnt. ``"unknown user"``: the model does not have this
-        user; train it, or give ``source=LogSource(user=...)``.
+        the user's usual length and raises no alarm; it clears nobody, and is not learnt. ``"unknown user"``: the model
+        does not have this user; train it, or give ``source=LogSource(user=...)``.
     reasons : list of Reason
         The commands that raised the score, the largest share first.
     severity : {"low", "medium", "high"} or None
@@ -109,7 +108,7 @@ class SessionResult:
         if self.score is None:
             return [f"{head} ({counted(self.n_commands, 'command')})"]
         severity = f", {self.severity}" if self.severity else ""
-        before = ", learnt before" if self.learnt_before else ""
+        before = ", learnt before or older" if self.learnt_before else ""
         lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity}){before}"]
         if self.verdict != "alarm" or not self.reasons:
             return lines
@@ -208,7 +207,7 @@ class _Judgement(NamedTuple):
     usual: list[str]
 
 
-# None is that of an unknown user, and the text that of a session that is too short.
+# None: the user is unknown. "too short": the session is too short to clear the user, and raises no alarm.
 _Judged = _Judgement | Literal["too short"] | None
 
 
@@ -217,10 +216,10 @@ def _known_sessions(found: Iterator[Session], model: MasqueradeModel, judging: J
     before: dict[str, Learnt] = {}  # what the model had learnt when this run came to a user
     for session in found:
         user = session.user
-        if user in model.scorers:
+        if user in model.scorers and not model.scorers[user].too_short(session.commands):  # those are never learnt
             learnt = model.learnt.setdefault(user, Learnt())
             if user not in before:
-                before[user] = deepcopy(learnt)
+                before[user] = replace(learnt, digests=dict(learnt.digests))
             if before[user].has(session):
                 session = replace(session, learnt=True)
             elif session.complete and judging.update:
@@ -246,18 +245,19 @@ def _results(
 def _judge(scorer: SessionScorer, session: Session, judging: Judging) -> _Judged:
     """Score one session by its user's scorer, and give reasons if the score may reach the threshold."""
     commands = session.commands
-    if scorer.too_short(commands):
-        return "too short"
     learning = scorer.learning  # true while the user has too few sessions for an alarm
     alone = float(scorer.anomaly_score([commands])[0])
     threshold = scorer.threshold_ if judging.threshold is None else judging.threshold
+    short = scorer.too_short(commands)
+    if short and (learning or alone <= threshold):
+        return "too short"
     # The reasons must be found before `update` learns the session, when the final score is not known yet. That score is
     # at most `alone + MAX_CARRIED`, so a session further below the threshold raises no alarm and needs no reasons.
     near = alone > threshold - MAX_CARRIED
     reasons = scorer.explain(commands, top=judging.reasons) if near else []
     usual = scorer.usual() if near and not learning else []  # the user's most usual commands, shown with an alarm
     # What was learnt before is rejected: nothing is learnt, but the next session gets its share of the score.
-    learns = session.complete and judging.update
+    learns = session.complete and judging.update and not short
     final = scorer.update(commands, accept=False if session.learnt else None) if learns else alone
     return _Judgement(final, threshold, learning, reasons, usual)
 

@@ -58,8 +58,8 @@ FOLDS = 3  # of the forward chaining
 DOUBTFUL = 2.5  # robust deviations above the median from which a training session is doubtful
 DOUBTFUL_SHARE = 0.1  # the largest share of doubtful training sessions
 DOUBTFUL_WEIGHT = 0.25
-# Of the usual length: shorter sessions are not judged, because more than half of the masquerades are missed by the
-# first commands alone: 50 % at 7 of 100 commands and 47 % at 10, on users 1 to 25 of the SEA data.
+# Of the usual length: shorter sessions can raise an alarm but clear nobody, because half of the masquerades are missed
+# by the first commands alone: 50 % at 7 of 100 commands and 47 % at 10, on users 1 to 25 of the SEA data.
 LEAST_SHARE = 0.1
 
 
@@ -141,7 +141,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         The anomaly score above which a session is flagged, in deviations. It may be set. `offset_` is its negative.
     session_length_ : float
         Median length of the training sessions. The scores of shorter sessions are shrunk towards 0, and sessions of
-        less than a tenth of it are not judged: their score is 0.
+        less than a tenth of it clear nobody, and are not learnt.
     n_sessions_ : int
         Number of sessions learnt, including those of :meth:`update`.
     doubtful_ : ndarray [shape=(n_doubtful,), intp]
@@ -301,14 +301,12 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
 
     def _anomaly(self, cost: float, session: CountedSession) -> float:
         """Return a session's cost (nats) above the usual cost, in deviations, shrunk for short sessions."""
-        if session.length < LEAST_SHARE * self.session_length_:
-            return 0.0
         # `min_deviation` is added, because a deviation near 0 would make every session anomalous
         deviation = self.deviation_ + PRIORS[self.method].min_deviation
         return (cost - self.usual_cost_) / deviation * self._certainty(session)
 
     def too_short(self, session: Symbols) -> bool:
-        """Return whether a session is too short to be judged.
+        """Return whether a session is too short to clear its user.
 
         Parameters
         ----------
@@ -334,7 +332,7 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            The difference from the user's usual cost, in deviations; 0 for a session that is empty or too short.
+            The difference from the user's usual cost, in deviations; 0 for a session that is empty.
         """
         check_is_fitted(self, "profile_")
         counted = _count_all(X)
@@ -379,8 +377,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Returns
         -------
         float
-            The anomaly score plus a fifth of the previous session's; 0 for a session that is empty or too short to
-            judge, which changes nothing.
+            The anomaly score plus a fifth of the previous session's; 0 for a session that is empty or too short
+            to clear its user, which changes nothing.
         """
         check_is_fitted(self, "profile_")
         counted = count_session(session)

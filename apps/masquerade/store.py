@@ -19,17 +19,18 @@ from visionnmf.exceptions import ParameterError, TooLargeError
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 
 from .log_formats import LATEST_TIME
-from .profile import PAIRS_KEPT, SESSIONS_KEPT, Profile
+from .profile import PAIRS_KEPT, Profile
 from .session_cutter import Session
 from .session_scorer import SessionScorer
 
 MAX_COUNTS = 1_000_000  # commands and pairs of all users: each takes some 150 bytes when loaded
+DIGESTS_KEPT = 10_000  # of a user; the first sessions of a longer log without times are learnt again
 MAX_WEIGHT = 1e12  # beyond any number of sessions, and far from where scores overflow
 
 
 @dataclass
 class Learnt:
-    """Which sessions of a user were learnt: digests of the last 1000, and when the latest ended, None without times."""
+    """Which sessions of a user were learnt: digests of the last 10,000, and when the latest ended, if known."""
 
     digests: dict[int, None] = field(default_factory=dict)  # as an ordered set
     latest: float | None = None  # seconds since 1970
@@ -42,7 +43,7 @@ class Learnt:
     def add(self, session: Session) -> None:
         """Remember a session."""
         self.digests[session.digest] = None
-        if len(self.digests) > SESSIONS_KEPT:
+        if len(self.digests) > DIGESTS_KEPT:
             del self.digests[next(iter(self.digests))]
         if session.dated and session.end is not None:  # a date in the future must not end the learning
             self.latest = max(min(session.end, time.time()), self.latest or 0.0)
@@ -90,7 +91,7 @@ def _check(state: Any) -> MasqueradeModel:
         check_saved(arrays[name], name, (None, *shape), dtype, low=low, high=high, empty=True)
     # a profile keeps at most PAIRS_KEPT pairs and as many commands
     most = max(len(arrays["text_lengths"]), len(arrays["pairs"]))
-    too_many = most > PAIRS_KEPT * len(names) or len(arrays["digests"]) > SESSIONS_KEPT * len(names)
+    too_many = most > PAIRS_KEPT * len(names) or len(arrays["digests"]) > DIGESTS_KEPT * len(names)
     if too_many or sum(len(arrays[name]) for name in COUNTED) > MAX_COUNTS:
         raise ValueError("users must not have so many counts")
     check_saved(state["lengths"], "lengths", (len(names), len(PARTS)), "int64", low=0, high=2**40, empty=True)

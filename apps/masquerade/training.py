@@ -82,17 +82,14 @@ def train(
     if model is not None:
         check_outputs([model], force, inputs=paths)
         check_parents([model])
-    learnt, skipped = collect_sessions(paths, cutting, source)
+    remembered: dict[str, Learnt] = {}
+    learnt, skipped = collect_sessions(paths, cutting, source, remembered)
     if not learnt:
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
     work = {name: (SessionScorer(**asdict(scorer)), [one.commands for one in own]) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
     # fits a scorer for each user, and stores it in `fitted` by the user's name
     run_parallel(work, fitted_to, n_jobs, fitted.__setitem__)
-    remembered = {name: Learnt() for name in learnt}
-    for name, own in learnt.items():
-        for session in own:
-            remembered[name].add(session)
     known = {name: fitted[name] for name in learnt}
     result = MasqueradeModel(known, cutting.size, cutting.idle, cutting.whole_lines, remembered)
     rows = [_row(name, len(own), fitted[name]) for name, own in learnt.items()]
@@ -137,7 +134,7 @@ def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
 
 
 def collect_sessions(
-    paths: Sequence[str], cutting: SessionCutting, source: LogSource
+    paths: Sequence[str], cutting: SessionCutting, source: LogSource, remembered: dict[str, Learnt] | None = None
 ) -> tuple[dict[str, deque[Session]], list[str]]:
     """Return the last SESSIONS_KEPT sessions of each user, in order of time, and a sentence for each file skipped."""
     learnt: dict[str, deque[Session]] = {}
@@ -149,6 +146,8 @@ def collect_sessions(
         long_enough = cutting.idle is not None or len(session.commands) >= MIN_SHARE * cutting.size
         if long_enough or not own:
             own.append(session)
+            if remembered is not None:  # also the sessions that `own` forgets
+                remembered.setdefault(session.user, Learnt()).add(session)
         if len(learnt) > MAX_USERS:
             raise TooLargeError(f"more than {MAX_USERS} users; is the right column taken for the user?")
     return learnt, skipped

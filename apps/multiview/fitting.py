@@ -21,7 +21,7 @@ from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, together, write_csv
-from visionnmf.models.multiview.frames import other_names
+from visionnmf.models.data_checks import other_names
 
 from .inputs import ViewSet, named, read_files, read_views
 from .settings import ViewFit

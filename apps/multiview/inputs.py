@@ -67,8 +67,9 @@ def read_views(
         name, path = named(source)
         if Path(path).is_dir():
             # with a `key` rows are matched by the names of the files, otherwise by their order
-            found, result.extraction, skipped = _describe(path, extraction, kinds, by_name=key is not None)
-            result.skipped += skipped
+            found, result.extraction, described = _describe(path, extraction, kinds, by_name=key is not None)
+            result.skipped += described.skipped
+            result.notes += described.notes
         else:
             found = read_tables(path, key=key)
             result.notes += [table.note for table in found if table.note]
@@ -229,8 +230,8 @@ def _images(folder: str) -> list[str]:
 
 def _describe(
     folder: str, extraction: Any, kinds: Sequence[str] | None, *, by_name: bool
-) -> tuple[list[Table], Any, list[str]]:
-    """Return a table for each kind of features of a folder's images, what described them, and what was skipped."""
+) -> tuple[list[Table], Any, Any]:
+    """Return a table for each kind of features of a folder's images, the extraction, and all that it returned."""
     from visionnmf.features import FeatureExtraction
 
     images = _images(folder)
@@ -243,4 +244,4 @@ def _describe(
         raise UnreadableError(f"{found.skipped[0]}; with a key column the other images can be matched by name")
     keys = [Path(images[i]).stem for i in found.readable]
     tables = [Table(name, found.X[:, columns], keys) for name, columns in extraction.views_.items()]
-    return tables, extraction, found.skipped
+    return tables, extraction, found

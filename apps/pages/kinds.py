@@ -17,6 +17,7 @@ import numpy as np
 from visionnmf._text import as_column, counted, printable
 from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import DEVIATION, score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
@@ -30,7 +31,6 @@ WIDTH, HEIGHT, EDGE, TOP, LEFT = 900, 300, 12, 36, 70  # of a timeline; what is 
 FACE, LEAST_FACE = 640, 200  # pixels of a photograph's longer side: at most, and at least
 PANELS = ("as read", "corrupted pixels", "cleaned", "reconstructed")  # of a face
 FEW = 5  # methods whose score is in the headline
-DEVIATION = "_deviation"  # how the names of standard deviations end
 VERDICTS = ("confirmed", "level", "reversed")
 SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "learning sessions", "too short": "short sessions"}
 SESSIONS["unknown user"] = "unknown-user sessions"
@@ -399,8 +399,7 @@ class EvaluationPage(Page):
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the table of means, all rows, and the curves."""
         methods = dict.fromkeys(row.get("method") for row in report.table)
-        scores = [name for name in report.table[0] if any(isinstance(row.get(name), float) for row in report.table)]
-        scores = [name for name in scores if name != "scale"]  # of segments, a setting
+        scores = score_columns(report.table)
         if scores and len(report.table) == len(methods) <= FEW:
             self.cards += [(cell(row[scores[0]])["text"], f"{scores[0]}: {row['method']}") for row in report.table]
         else:

@@ -10,7 +10,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from . import originals
+from .equivalents import Equivalents
 from .reading import Reading
+from .terminals import Terminals
 from .turns import BARS, Files, attack
 from .worker import Worker
 
@@ -64,9 +66,14 @@ def _originals(folder: Path) -> Files:
 
 
 def _again(kind: str, seed: str, chain: str, files: Files, folder: Path) -> int:
-    reading = Reading(Worker(), kind, int(seed), files.get(kind, {}), folder / "case")
-    found = reading.read(tuple(map(int, chain.split("."))))
-    reading.stop()
+    place = folder / "case"
+    if kind in ("equivalents", "terminals"):
+        other = Equivalents(int(seed), place) if kind == "equivalents" else Terminals(int(seed), place, files["models"])
+        found = other.case(int(chain))
+    else:
+        reading = Reading(Worker(), kind, int(seed), files.get(kind, {}), place)
+        found = reading.read(tuple(map(int, chain.split("."))))
+        reading.stop()
     return _report(Counter({kind: 1}), found)
 
 

@@ -30,12 +30,16 @@ class Equivalents:
         """Leave nothing behind: each case overwrites the files of the one before."""
 
     def step(self) -> list[str]:
-        case = (self.bits, self.times, self.table)[self.turns % 3]
-        draw = random.Random(f"{self._seed}:{self.turns}")
         self.turns += 1
         self.done["equivalents"] += 1
-        found = case(draw, np.random.default_rng(draw.randrange(1 << 32)))
-        return [f"equivalents:{self._seed}:{self.turns - 1} {case.__name__}: {found}"] if found else []
+        return self.case(self.turns - 1)
+
+    def case(self, number: int) -> list[str]:
+        """Compare what the case of this number draws, and return what was wrong."""
+        compare = (self.bits, self.times, self.table)[number % 3]
+        draw = random.Random(f"{self._seed}:{number}")
+        found = compare(draw, np.random.default_rng(draw.randrange(1 << 32)))
+        return [f"equivalents:{self._seed}:{number} {compare.__name__}: {found}"] if found else []
 
     def bits(self, draw: random.Random, rng: np.random.Generator) -> str:
         eight = rng.integers(0, 256, (draw.randrange(20, 90), draw.randrange(20, 90), 3)).astype(np.uint8)

@@ -105,8 +105,11 @@ class Terminals:
         return True
 
     def step(self) -> list[str]:
-        number = self.turns
         self.done["terminals"] += 1
+        return self.case(self.turns - 1)
+
+    def case(self, number: int) -> list[str]:
+        """Run the case of this number, and return what was wrong."""
         dice = random.Random(f"{self.seed} {number}")
         place = self.folder / str(number)
         place.mkdir()

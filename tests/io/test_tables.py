@@ -46,6 +46,7 @@ def test_tables_in_latin_1_are_refused_with_the_cure(tmp_path):
         ("a" * 10**5 + ",b\n1,2\n", "c", "it has a{40}, b$"),
         ('"a\nb",b\n"1\nx",2\n', None, "column a b: must be a number; got 1 x; if this column .* give key='a b'$"),
         ("a\n" + "9" * 200_000, None, "field larger than field limit"),
+        ("0,0.5,0.7\n1,0.2,0.3\n2,0.1,0.4\n", "0", "its first row holds numbers, so no column is called '0'"),
     ],
 )
 def test_what_is_wrong_with_text_is_told(tmp_path, text, key, message):
@@ -135,6 +136,7 @@ def test_a_separator_at_the_end_makes_no_column(tmp_path, header, separator):
         ("id,a\n1,0.5\n2,0.7\n3,0.1\n", "column id counts or names the rows; remove it"),
         ("k,a\n1001,0.5\n1002,0.7\n1003,0.1\n", "column k counts or names the rows"),
         ("ID,a\n17,0.5\n5,0.7\n93,0.1\n", "column ID counts or names the rows"),
+        ("ID,a\n17,0.5\n,0.7\n93,0.1\n", "column ID counts or names the rows"),
         ("0.4,0.5,0.6,0.7\n0.1,0.5,0.2,0.9\n0.3,0.5,0.1,0.9\n", "its first row, 0.4, 0.5, 0.6, 0.7, may be a sample"),
         ("0,0.5\n1,0.7\n2,0.1\n", "column 0 counts or names the rows"),
         (",a\n0.1,0.5\n1.2,0.7\n", "its first column has no name; give it one"),

@@ -227,7 +227,7 @@ def test_frames_that_are_missing_at_regular_distances_are_said(declared, rate, s
         timeline.add(round(stamp, 3))
     lost, most = round(stamps[-1] * rate) + 1 - len(stamps), "or 2" if of < 9 else "to 3"
     begin, rest = timeline.hole_note.split(", or the rate varies: frames come 1 ")
-    assert begin == f"{lost} of {lost + len(stamps)} frames are missing"
+    assert begin == f"{lost} of {lost + len(stamps)} frames may be missing"
     assert rest.startswith(f"{most} steps of ") and float(rest.split()[4]) == pytest.approx(1 / rate, rel=0.05)
 
 
@@ -236,7 +236,15 @@ def test_regular_losses_of_a_jittered_rate_are_said():
     for n, off in enumerate(np.random.default_rng(0).uniform(-0.002, 0.002, 300)):
         if n % 5 != 4:
             timeline.add(n / 30 + off)
-    assert timeline.hole_note.startswith("59 of 299 frames are missing, or the rate varies: frames come 1 or 2 steps")
+    assert timeline.hole_note.startswith("59 of 299 frames may be missing, or the rate varies: frames come 1 or 2")
+
+
+def test_no_frame_of_an_animation_is_missing(tmp_path):
+    pictures = [Image.fromarray(frame) for frame in LONG[:60]]
+    delays = [80 if n % 3 == 0 else 40 for n in range(60)]
+    pictures[0].save(tmp_path / "x.gif", save_all=True, append_images=pictures[1:], duration=delays)
+    times, reader = times_of(tmp_path / "x.gif")
+    assert reader.notes == [] and np.diff(times) == pytest.approx(np.array(delays[:-1]) / 1000)
 
 
 @pytest.mark.parametrize("name", ["x.mkv", "x.mp4", "x.ts", "x.avi"])
@@ -246,7 +254,7 @@ def test_every_fifth_frame_of_a_file_is_missing(tmp_path, name):
     times, reader = times_of(encode(tmp_path / name, codec, "yuv420p", frames=LONG[:96], pts=numbers))
     assert times == pytest.approx(np.array(numbers) / 25, abs=1e-3)
     (note,) = reader.notes
-    assert note == "24 of 120 frames are missing, or the rate varies: frames come 1 or 2 steps of 0.04 s apart"
+    assert note == "24 of 120 frames may be missing, or the rate varies: frames come 1 or 2 steps of 0.04 s apart"
 
 
 _RNG = np.random.default_rng(0)
@@ -289,6 +297,13 @@ def test_rates_that_vary_lack_nothing(stamps):
         for stamp in stamps:
             timeline.add(stamp)
         assert timeline.varies and timeline.hole_note is None
+
+
+def test_frames_that_a_recorder_left_out_may_be_missing():
+    timeline = Timeline(1 / 60, None)
+    for stamp in np.cumsum(_RNG.geometric(0.5, 300)) / 60:  # it writes no frame that is like the one before
+        timeline.add(stamp)
+    assert "frames may be missing, or the rate varies" in timeline.hole_note
 
 
 def test_frames_after_damage_are_doubtful_up_to_the_next_key_frame(tmp_path):

@@ -103,6 +103,21 @@ def test_b_frames_in_avi_come_at_even_times(codec, options, tmp_path):
     assert reader.damaged == 0 and not reader.notes
 
 
+@pytest.mark.parametrize("codec", ["mjpeg", "mpeg4"])
+def test_times_of_avi_are_right_after_a_damaged_beginning(codec, tmp_path):
+    pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+    path = encode(tmp_path / "x.avi", codec, pixels, options={"g": "2"})
+    whole = [frame.time for frame in VideoReader(path).timed()]
+    data = bytearray(path.read_bytes())
+    start = data.index(b"00dc", data.index(b"movi")) + 8
+    size = struct.unpack_from("<I", data, start - 4)[0]
+    data[start : start + size] = bytes(size)  # the first packet
+    path.write_bytes(data)
+    times = [frame.time for frame in VideoReader(path).timed()]
+    assert len(times) < len(whole)
+    np.testing.assert_allclose(times, whole[-len(times) :])
+
+
 def test_packed_b_frames_in_avi():
     reader = VideoReader(data_file("video_highway_320x240.avi"), scale=0.25)  # of XviD
     times = [frame.time for frame in reader.timed()]

@@ -20,7 +20,7 @@ from visionnmf.io.video import reader as video
 from visionnmf.io.video.decoding import Decoder, container_of, most_samples
 
 DECLARED = r"read {got} of 30 declared frames: the file is cut off or damaged"
-UNPLACED = DECLARED + "; AVI does not say which: if any before the last are missing, all later times are too early"
+UNPLACED = DECLARED + "; AVI seldom says where frames are missing, and all times after them are too early"
 SECONDS = r"read \d\.\d\d of 1\.20 declared seconds \({got} frames\): the file is cut off or damaged"
 CUTS = {  # what the cut leaves readable, and the sentence; None where the file cannot be opened
     "raw.avi": [(0.1, UNPLACED), (0.5, UNPLACED), (0.9, UNPLACED)],
@@ -340,4 +340,4 @@ def test_frames_cut_out_of_an_avi_file_are_not_placed(files, tmp_path):
         path.write_bytes(data[: int(part * len(data))] + data[int((part + 0.2) * len(data)) :])
         reader = VideoReader(path)
         assert sum(1 for _ in reader) < N
-        assert reader.notes[0].endswith("are missing, all later times are too early")
+        assert reader.notes[0].endswith("all times after them are too early")

@@ -78,7 +78,7 @@ def test_the_same_rows_in_any_pieces(kind, size, tmp_path):
     if isinstance(rows, ArrayRows):
         assert rows.n_samples == 23 and rows.n_features == 5
         some = np.array([5, 22, 0, 5])
-        np.testing.assert_array_equal(dense(rows.take(some)) if kind != "dask sparse" else X[some], X[some])
+        np.testing.assert_array_equal(dense(rows.take(some)), X[some])
 
 
 def test_an_array_in_chunks_is_read_a_chunk_at_a_time(tmp_path):

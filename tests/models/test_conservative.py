@@ -190,6 +190,15 @@ def test_a_fit_warns_if_and_only_if_zeros_explain_more(rng, of, dtype):
         assert [f"error is {error:.3g} times" in str(one.message) for one in caught] == [True] * bool(error > 1)
 
 
+def test_a_stream_that_diverges_says_so_although_better_factors_are_kept(rng):
+    model = ConservativeNMF(4, batch_size=8, random_state=0)
+    model.partial_fit(mixtures(rng, n=64)[0])
+    with pytest.warns(ConvergenceWarning, match="worse than zeros do"):
+        for _ in range(20):
+            model.partial_fit(np.eye(model.n_features_in_))
+    assert model.errors_[-1] > 10
+
+
 @pytest.mark.parametrize("n_components", [4, 10])
 def test_a_fit_of_which_zeros_explain_more_says_so(rng, n_components):
     scattered = sp.random_array((300, 120), density=0.1, rng=rng)  # one in ten features: samples share few

@@ -237,7 +237,7 @@ def _decode_with_pillow(
             notes.append(f"{width} x {height} pixels, {many}; it is read at half its height and width")
             image.draft(None, (width // 2, height // 2))  # JPEG is halved on decoding
         # Pillow scales the values of PNM files by the white that they declare, but for 65535, which may not be meant
-        scaled = image.format == "PPM" and image.tile[0][0] != "raw"
+        scaled = image.format == "PPM" and image.tile[0][0] != "raw" and (image.tile[0][3] or "")[-1:] != (65535,)
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
         as_stored = image.width * image.height == width * height

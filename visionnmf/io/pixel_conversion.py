@@ -86,10 +86,15 @@ def with_alpha(colour: NDArray[Any], alpha: NDArray[Any] | None, notes: list[str
     if alpha is not None and alpha.dtype == colour.dtype == np.uint16 and (alpha < 65535).any():
         height, width = alpha.shape
         colour = np.broadcast_to(colour.reshape(height, width, -1), (height, width, 3))
-        if (bits := declared_bits()) is not None:
-            colour, alpha = in_eight_bits(colour, bits), in_eight_bits(alpha)
+        known = declared_bits()
+        bits = known or bits_of(colour[alpha > 0])
+        # alpha of 16 bits is 65535 where it is opaque, but some programs scale it as they do the colours
+        own = bool(alpha.max() == 2**bits - 1)
+        if known is not None:
+            colour, alpha = in_eight_bits(colour, bits), in_eight_bits(alpha, bits if own else 16)
         else:
-            (colour, note), (alpha, _) = in_full_range(colour, alpha > 0), in_full_range(alpha)
+            colour, note = in_full_range(colour, alpha > 0)
+            alpha = in_full_range(alpha)[0] if own else alpha
             notes += filter(None, [note])
     return rgb_on_white(colour, alpha, notes, **how)
 

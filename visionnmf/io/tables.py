@@ -307,10 +307,12 @@ def _read_csv(file: Path, key: str | None) -> Table:
     found = [SEPARATORS[form.separator]] if form.separator != "," else []
     found += ["decimal commas"] if form.decimal == "," else []
     first = form.rows[0]
-    named = key is not None or any(_number(cell, form.decimal) is None for cell in first)
+    named = any(_number(cell, form.decimal) is None for cell in first)
     if not named and _names_columns(form, file):
         named = True
         found.append(f"the first row, {', '.join(first[:3])}..., as names of columns")
+    if key is not None and not named:
+        raise UnreadableError(f"{file}: its first row holds numbers, so no column is called {key!r}; name them there")
     missing = [text for each in MISSING for text in {each, each.upper(), each.title(), "NaN"}]
     options: dict[str, Any] = {"converters": {first.index(key): str}} if key is not None and key in first else {}
     frame = _frame(
@@ -402,7 +404,8 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
             X[row, j] = number
     if key is None and len(X) > 2 and X.shape[1] > 1:
         column, name = X[:, 0], str(frame.columns[0])
-        names = name.lower() in IDENTIFIERS and len(set(column)) == len(X) and (column % 1 == 0).all()
+        known = column[~np.isnan(column)]
+        names = name.lower() in IDENTIFIERS and len({*known}) == len(known) and (known % 1 == 0).all()
         if names or (np.diff(column) == 1).all():
             raise UnreadableError(
                 f"{file}: column {(shown := _shown(name))} counts or names the rows; remove it, give key={shown!r}, or "

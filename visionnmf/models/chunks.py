@@ -15,6 +15,8 @@ from visionnmf._checks import check_sparse, shown
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.npz_files import NUMBERS
 
+from .data_checks import feature_names, other_names
+
 Array = NDArray[Any]
 
 BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
@@ -41,7 +43,7 @@ class ArrayRows:
         """Take an array, sparse matrix or table whose rows, or images along the first axis, are the samples."""
         check_sparse(source, "X")
         _refuse_masked(source, "X")
-        self.names = _names_of(source)
+        self.names = feature_names(source)
         # Sparse matrices of any format become CSR, whose rows can be read by their numbers.
         self._rows: Any = sp.csr_array(source) if sp.issparse(source) else np.asanyarray(source)
         self._set_shape(self._rows.shape, self._rows.dtype)
@@ -96,7 +98,7 @@ class SlicedRows(ArrayRows):
 
     def take(self, rows: Array) -> Any:
         """Return the samples of these numbers, in this order, by one reading for each."""
-        return np.concatenate([self.at(row, row + 1) for row in rows.tolist()])
+        return joined([self.at(row, row + 1) for row in rows.tolist()])
 
 
 class Iterated:
@@ -118,12 +120,14 @@ class Iterated:
             chunk = _checked(piece, number, self._n_features)
             if not chunk.shape[0]:
                 continue
-            self._n_features, names = chunk.shape[1], _names_of(piece)
-            if names is not None and self.names is not None and names != self.names:
+            names = feature_names(piece)
+            if self._n_features is None:
+                self._n_features, self.names = chunk.shape[1], names
+            elif names != self.names:
+                got = other_names(names, self.names) if names and self.names else "names in only one of these cases"
                 raise ParameterError(
-                    f"chunk {number} must have the columns of the chunks before it, in their order; got {shown(names)}"
+                    f"chunk {number} must have the columns of the chunks before it, in their order; got {got}"
                 )
-            self.names = self.names or names
             if skip < chunk.shape[0]:
                 yield chunk[skip:] if skip else chunk
             skip = max(0, skip - chunk.shape[0])
@@ -142,14 +146,17 @@ def open_chunks(source: Any) -> ArrayRows | Iterated:
         return Iterated(source)
     raise ParameterError(
         f"source must be an array or an iterable of arrays; got {shown(source)}; of a file pass "
-        'numpy.load(path, mmap_mode="r") or pandas.read_csv(path, chunksize=1000)'
+        'numpy.load(path, mmap_mode="r") or pandas.read_csv(path, chunksize=1000), with header=None if it has no names'
     )
 
 
-def _names_of(piece: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame, if they are texts, as scikit-learn takes them."""
-    names = [*getattr(piece, "columns", ())]
-    return names if names and all(isinstance(name, str) for name in names) else None
+def joined(parts: list[Any]) -> Any:
+    """Return the rows of several matrices in one, which is sparse if any of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(map(sp.issparse, parts)):
+        return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
+    return np.concatenate(parts)
 
 
 def _checked(piece: Any, number: int, n_features: int | None) -> Any:

@@ -151,7 +151,9 @@ class ConservativeNMF(LinearModel):
             self._start(data, check_random_state(self.random_state))
         self._learn(data)
         self.n_iter_ += 1
-        self._warn_if_useless(self._relative_error(data), LEARNING)
+        count, error = self._open_batch
+        latest = error / count if count else self.errors_[-1]  # of the factors that learn, which may diverge
+        self._warn_if_useless(max(latest, self._relative_error(data)), LEARNING)
         return self
 
     def transform(self, X: ArrayLike) -> Array:

@@ -32,6 +32,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "check_weights",
+    "feature_names",
     "find_loss",
     "finite_codes",
     "fitted_loss",
@@ -43,6 +44,7 @@ __all__ = [
     "is_on_device",
     "loss_at_mean",
     "loss_in_use",
+    "other_names",
     "weigh_samples",
     "weighted_samples",
     "with_sample_weight",
@@ -99,6 +101,21 @@ def is_on_device(X: Any) -> bool:
 def is_elsewhere(X: Any) -> bool:
     """Return whether `X` is an array of Dask, or of another library that stays on its device."""
     return is_dask(X) or is_on_device(X)
+
+
+def feature_names(view: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame; None if they are not all text, and for other views."""
+    names = list(getattr(view, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def other_names(found: list[str], expected: list[str]) -> str:
+    """Return how names differ from what was expected, after the word "got"."""
+    got = "them in another order"  # unless one of the two has a name that the other has not
+    for odd, words in ((set(found) - set(expected), "also"), (set(expected) - set(found), "none called")):
+        if odd:
+            got = f"{words} {min(odd)!r:.60}"
+    return got
 
 
 def is_frame(view: Any) -> bool:

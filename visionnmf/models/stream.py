@@ -13,11 +13,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
+from visionnmf._text import one_line
 from visionnmf.engine.online.begin import SAMPLES_A_COMPONENT
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import check_path
 
-from .chunks import ArrayRows, Iterated, open_chunks
+from .chunks import ArrayRows, Iterated, joined, open_chunks
 from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 
 __all__ = ["Checkpoint", "fit_stream"]
@@ -217,8 +218,9 @@ class _Stream:
             # An error about a parameter of the model begins with its name, and has nothing to do with the data.
             if str(error).partition(" ")[0] in self.model.get_params():
                 raise
+            what = one_line(error)
             where = f"samples {self.samples + 1} to {self.samples + batch.shape[0]} of pass {self.epoch + 1}"
-            raise ParameterError(f"source must hold data that the model takes; got {where}: {error}") from error
+            raise ParameterError(f"source must hold data that the model takes; got {where}: {what}") from error
         self.samples += batch.shape[0]  # in this pass
         self.done += batch.shape[0]  # in all passes
 
@@ -271,15 +273,6 @@ def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:
                 waiting, count, wanted = [], 0, size
     if count:
         yield joined(waiting)
-
-
-def joined(parts: list[Any]) -> Any:
-    """Return the rows of several matrices in one, which is sparse if any of them is."""
-    if len(parts) == 1:
-        return parts[0]
-    if any(map(sp.issparse, parts)):
-        return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
-    return np.concatenate(parts)
 
 
 def shuffled(chunks: ArrayRows, size: int, skip: int, rng: np.random.Generator) -> Iterator[Any]:

@@ -98,7 +98,7 @@ def test_what_could_not_be_loaded_is_not_saved(path):
 
 def test_more_digests_than_are_kept_are_refused(path, monkeypatch):
     save(made(), path)
-    monkeypatch.setattr(_masquerade_store, "SESSIONS_KEPT", 1)
+    monkeypatch.setattr(_masquerade_store, "DIGESTS_KEPT", 1)
     with pytest.raises(UnreadableError, match="users must not have so many counts"):
         load(path)
 

@@ -332,7 +332,7 @@ class Decoder:
         before, latest = self._stamps
         stamp = frame.dts if frame.dts is not None else latest + max(1, latest - before)  # the last ones have none
         if self._delay is None:
-            self._delay = stamp - min(self._sent, default=stamp)
+            self._delay = stamp - (stamp if frame.pts is None else frame.pts)
         frame.pts = stamp - self._delay
         return stamp
 

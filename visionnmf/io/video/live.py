@@ -263,7 +263,7 @@ class LiveReader:
             """Return whether the caller asks for the end; raise UnreadableError after a long time without a frame."""
             # A server may send packets without a picture for ever.
             if self.source != "-" and time.monotonic() - came > max(self._timeout, self._patience):
-                raise UnreadableError(f"{self._name}: {self._no_frame_text} for {time.monotonic() - came:.0f} s")
+                raise UnreadableError(f"{self._name}: no frame has come for {time.monotonic() - came:.0f} s")
             return self._asked_to_end()
 
         for frame, is_doubtful in decoder.frames(over):

@@ -10,7 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from visionnmf._pixel_range import bits_of, declared_bits, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
@@ -61,7 +61,7 @@ class FrameConverter:
         self._bits = bits if self._bits in (None, 8) else self._bits
         if note := note_on(self._bits):
             self.notes[note] = None
-        if bits > self._bits:
+        if exceeds(pixels, self._bits):
             self.notes[f"later frames have larger values, which are shown white; write the video with {bits} bits"] = (
                 None
             )

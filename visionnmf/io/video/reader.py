@@ -15,7 +15,7 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, in_eight_bits, note_on
+from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, exceeds, in_eight_bits, note_on
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3  # names of unreadable pictures in a message
 MARKED = ("h264", "mpeg1video", "mpeg2video", "mpeg4")  # codecs whose decoders conceal damage, and mark these frames
+AUTHORED = ("gif", "apng")  # formats in which each frame has a duration of its own, so none is missing
 MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
@@ -251,8 +252,9 @@ class VideoReader:
                 first_doubtful = first_doubtful if n_doubtful else time
                 n_doubtful += 1
             yield TimedFrame(frame, time, is_doubtful)
+        lost = None if decoder.container.format.name in AUTHORED else timeline.hole_note
         self._judge_file(decoder)
-        self.notes = [note for note in (self.problem, timeline.hole_note) if note is not None]
+        self.notes = [note for note in (self.problem, lost) if note is not None]
         if n_doubtful:
             codec = decoder.stream.codec_context.name
             unseen = (
@@ -280,10 +282,8 @@ class VideoReader:
         else:
             read = f"read {self.frames_read} frames, {decoder.bad_packets} of them damaged or lost"
         self.problem = f"{read}: the file is cut off or damaged"
-        if decoder.container.format.name == "avi" and declared is not None and self.frames_read < declared:
-            self.problem += (
-                "; AVI does not say which: if any before the last are missing, all later times are too early"
-            )
+        if decoder.container.format.name == "avi" and self.frames_read < (declared or 0):
+            self.problem += "; AVI seldom says where frames are missing, and all times after them are too early"
 
 
 class PictureSequence:
@@ -432,7 +432,7 @@ class _Folder:
                 with suppress(MediaError):
                     found.append(bits_of(read_with_notes(self._paths[number])[0]))
             self._bits = max(found)
-        if bits_of(picture) > self._bits:
+        if exceeds(picture, self._bits):
             return f"has values of more than {self._bits} bits, which are shown white"
         return note_on(self._bits)
 

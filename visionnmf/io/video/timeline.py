@@ -200,7 +200,7 @@ class Timeline:
         if not lost or n_even < (1 - HOLES) * sum(counts.values()) or n_left < MIXED * n_long:
             return None
         return (
-            f"{lost} of {lost + self.count} frames are missing, or the rate varies: frames come 1 "
+            f"{lost} of {lost + self.count} frames may be missing, or the rate varies: frames come 1 "
             f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart"
         )
 

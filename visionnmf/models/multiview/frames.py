@@ -12,20 +12,11 @@ from numpy.typing import NDArray
 from sklearn import get_config
 
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import is_frame
+from visionnmf.models.data_checks import feature_names, is_frame, other_names
 
-__all__ = [
-    *("as_frame", "check_feature_names", "check_sample_labels", "feature_names", "labelled_codes", "labels_of"),
-    "other_names",
-]
+__all__ = ["as_frame", "check_feature_names", "check_sample_labels", "labelled_codes", "labels_of"]
 
 Array = NDArray[Any]
-
-
-def feature_names(view: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame; None if they are not all text, and for other views."""
-    names = list(getattr(view, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] | None]) -> None:
@@ -45,15 +36,6 @@ def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] 
                 f"view {name} must have the feature names of training in their order, which view_feature_names_ holds; "
                 f"got {other_names(found, expected)}; pass frame[names]"
             )
-
-
-def other_names(found: list[str], expected: list[str]) -> str:
-    """Return how names differ from what was expected, after the word "got"."""
-    got = "them in another order"  # unless one of the two has a name that the other has not
-    for odd, words in ((set(found) - set(expected), "also"), (set(expected) - set(found), "none called")):
-        if odd:
-            got = f"{words} {min(odd)!r:.60}"
-    return got
 
 
 def check_sample_labels(views: Mapping[str, Any]) -> None:

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_rows, shown
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.data_checks import check_data, check_kind, is_dask, is_frame
+from visionnmf.models.data_checks import check_data, check_kind, feature_names, is_dask, is_frame
 
 from .feature_groups import named_groups
-from .frames import check_feature_names, check_sample_labels, feature_names
+from .frames import check_feature_names, check_sample_labels
 
 __all__ = [
     *("Views", "check_views", "count_samples", "dense", "given_views", "in_dask", "join_new", "join_training"),
