@@ -117,7 +117,17 @@ def test_datasets_know_files_and_checks_alone():
     code = "import sys, visionnmf.datasets as d\n[getattr(d, name) for name in d.__all__]"
     loaded = run(f"{code}\nprint(*sys.modules)").split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("visionnmf.")}
-    assert rooms <= {"_checks", "_pixel_range", "_text", "_version", "choices", "datasets", "exceptions", "io"}
+    assert rooms <= {
+        "_checks",
+        "_pixel_range",
+        "_text",
+        "_typing",
+        "_version",
+        "choices",
+        "datasets",
+        "exceptions",
+        "io",
+    }
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -13,11 +13,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError, installed_by
 
-Array = NDArray[Any]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 LARGEST_SEED = 2**32 - 1

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .arrays.namespace import namespace_of
 from .kernels import divergences as kernels
-
-Array = NDArray[Any]
 
 EMPTY_FLOOR = 1e-30  # smallest value of the model of a row of zeros
 LEAST_VALUE = 1e-30  # smallest base of a power

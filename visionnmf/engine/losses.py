@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from . import divergence
@@ -25,7 +25,6 @@ from .products import floors
 
 __all__ = ["Loss", "LossRecord", "Parameter", "ProximalForm", "SparseForm"]
 
-Array = NDArray[Any]
 
 ZERO = 1e-3  # smaller residuals count as 0 at a kink, in units of the data's mean (or of a row's norm)
 

@@ -22,10 +22,11 @@ data). So a figure of 0 says: for data that differ by at most that in an entry, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .arrays.namespace import inner, sum_of_squares
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
@@ -35,8 +36,6 @@ from .losses import ZERO, Loss
 from .penalties import Penalties
 from .problem import Problem
 from .products import floors
-
-Array = NDArray[Any]
 
 ENOUGH = 1e-5  # accuracy of the balancing, relative to the size of a row's derivative
 SIGN_SWEEPS = 30  # maximum number of sweeps of the balancing

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.sparse.linalg import eigsh
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from . import projections
@@ -26,7 +27,6 @@ from .kernels import penalties as _kernels
 
 __all__ = ["L1", "L2", "Bounds", "Box", "Graph", "Groups", "Linear", "Proximal", "Simplex", "Smooth", "Term"]
 
-Array = NDArray[Any]
 
 DENSE_POINTS = 500  # maximum number for which all eigenvalues of a graph are computed
 

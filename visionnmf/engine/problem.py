@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .arrays.namespace import chunks, namespace_of, norms_of, taken, to_numpy
 from .losses import Loss, loss_value, sparse_loss_value
 from .penalties import NONNEGATIVE, Penalties
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

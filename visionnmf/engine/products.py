@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks
 from .kernels import sparse as _sparse_kernels
-
-Array = NDArray[Any]
 
 COLUMNS = 256  # columns of a dense product that one thread computes at a time
 FLOOR = 1e-7  # smallest model in a logarithm or denominator, as a share of the mean of the row

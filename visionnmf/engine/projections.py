@@ -16,15 +16,12 @@ A. Quattoni, X. Carreras, M. Collins, T. Darrell, "An efficient projection for l
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks
 from .kernels import penalties as _penalty_kernels
-
-Array = NDArray[Any]
 
 NEWTON_STEPS = 100  # maximum number; the method is monotone and finite and needs about ten
 

@@ -27,14 +27,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
+
+from visionnmf._typing import Array
 
 from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, n_threads, one_blas_thread, rows_per_block
 from .losses import Loss, loss_value
 from .stopping import Callback, Fit, Stopping
-
-Array = NDArray[Any]
 
 MEMORY = 10  # number of vector pairs that L-BFGS stores
 MAX_CHUNKS = 16  # maximum number of chunks of rows, each with its share of the gradient

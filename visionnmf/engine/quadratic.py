@@ -8,10 +8,9 @@ all lead to this problem.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .arrays.factors import Sweeps
 from .arrays.namespace import is_not_numpy
@@ -19,8 +18,6 @@ from .blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread
 from .kernels import least_squares as _exact_kernels, penalties as _penalty_kernels
 from .kernels.hals import TILE, hals_columns
 from .penalties import SEPARABLE, Graph, Penalties
-
-Array = NDArray[Any]
 
 RIDGE = 1e-12  # relative to the largest diagonal entry: picks one of many solutions if components are alike
 STEPS_A_SWEEP = 4  # proximal gradient steps in place of one sweep, because a step gains less than a sweep

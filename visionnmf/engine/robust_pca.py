@@ -14,12 +14,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .blocks import one_blas_thread
 from .stopping import EXACT, Stopping
-
-Array = NDArray[Any]
 
 FIRST_PENALTY, GROWTH = 1.25, 1.5  # as in the authors' code
 # The penalty grows when the sparse part moves by less than this: growing always, as that code does, stops short of the

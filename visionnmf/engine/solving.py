@@ -40,9 +40,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf._checks import shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from .arrays import fitting
@@ -54,8 +54,6 @@ from .penalties import ANY, L1, L2, SEPARABLE, Graph, Penalties, Simplex, Term
 from .problem import Problem, Report
 from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
 from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
-
-Array = NDArray[Any]
 
 UNCHANGED = 40  # iterations; of the rule "clusters"
 

@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
+
+from visionnmf._typing import Array
 
 from .arrays.namespace import is_not_numpy, moved, namespace_of, numpy_dtype, to_numpy, total
 from .problem import Problem
-
-Array = NDArray[Any]
 
 DARK = 0.05  # of the mean sum of a row, up to which a sample cannot be a component of `spread_apart`
 FILL = 1e-3  # of the mean of a factor, added to all of its entries

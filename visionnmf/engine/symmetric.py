@@ -17,10 +17,11 @@ above the diagonal. So a sweep of "manhattan-paper" may raise its objective (equ
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from visionnmf._typing import Array
 
 from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block
 from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
@@ -28,8 +29,6 @@ from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
 from .stopping import EXACT, Fit, Stopping
-
-Array = NDArray[Any]
 
 PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand side is the expensive part
 NODES = 64  # nodes whose right-hand sides are computed in one product

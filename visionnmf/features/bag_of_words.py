@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from visionnmf._checks import RandomState, check_count, check_generator, check_saved, check_seed
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from .extractor import (
@@ -24,8 +24,6 @@ from .extractor import (
     sample_rows,
 )
 from .interest_points import check_grid, dense_grid, grid_size
-
-Array = NDArray[Any]
 
 BLOCK = 1 << 19  # distances at a time, which stay in the processor's cache
 

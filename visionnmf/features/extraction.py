@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf._checks import brief, check_count, shown
 from visionnmf._progress import Progress
 from visionnmf._text import counted
+from visionnmf._typing import Array
 from visionnmf.choices import FEATURE_KINDS
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import MediaError, ParameterError, VisionNMFError
@@ -29,8 +30,6 @@ from visionnmf.io.decoding import decode_apart, decodes_apart
 
 from .extractor import MAX_PIXELS, Extractor, Images, PreparedImage, check_images, differing, warn_of
 from .extractor_kinds import make_extractors
-
-Array = NDArray[Any]
 
 
 class Row(NamedTuple):

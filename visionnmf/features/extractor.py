@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, shown
 from visionnmf._pixel_range import PixelRangeWarning, in_full_range
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import SET_BITS, ParameterError
 from visionnmf.io import read_reduced
@@ -27,7 +28,6 @@ from visionnmf.io import read_reduced
 from .images import check_image, reduce_image
 from .interest_points import harris_laplace
 
-Array = NDArray[Any]
 Images = Sequence[ArrayLike | str | Path]
 
 MOST_FEATURES = 1 << 22

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from scipy.fft import fft2, ifft2
 
 from visionnmf._checks import check_count
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage, named_in_cells
-
-Array = NDArray[Any]
 
 MARGIN = 0.25  # of the image's side, mirrored at each border so that filters do not wrap around
 CUT = 4.0  # cycles an image; lower frequencies are regarded as lighting

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_count, check_number
+from visionnmf._typing import Array
 
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
 from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP
-
-Array = NDArray[Any]
 
 HUE_SCALES = (1.6, 2.3, 3.2)
 PATCH = 6.0  # from the middle of a patch to its side, in scales, as for SIFT

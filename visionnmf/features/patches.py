@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState, check_choice, check_count, check_generator, check_saved, check_seed
+from visionnmf._typing import Array
 
 from .extractor import (
     MAX_PIXELS,
@@ -24,8 +24,6 @@ from .extractor import (
     named_in_cells,
     sample_rows,
 )
-
-Array = NDArray[Any]
 
 LEARNERS = ("surrogate", "manhattan")
 PASSES = 3  # over the patches

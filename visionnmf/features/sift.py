@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._checks import RandomState
+from visionnmf._typing import Array
 
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
 from .extractor import MAX_PIXELS, PreparedImage
 from .interest_points import STEP, grid_size
-
-Array = NDArray[Any]
 
 SIFT_SCALES = (1.13, 1.6, 2.26)
 FIRST_SCALE = 1.6  # the scale of the first layer of OpenCV's pyramid, in pixels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from skimage.feature import local_binary_pattern
 
 from visionnmf._checks import check_count
+from visionnmf._typing import Array
 
 from .extractor import MAX_PIXELS, Extractor, PreparedImage, check_layout, count_in_cells, named_in_cells
-
-Array = NDArray[Any]
 
 NEIGHBOURS = 8
 PATTERNS = NEIGHBOURS * (NEIGHBOURS - 1) + 3  # 58 uniform ones, and one for all others

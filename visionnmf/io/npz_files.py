@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import UnreadableError
 
 from .decoding import apart
-
-Array = NDArray[Any]
 
 NUMBERS = "biuf"  # kinds of arrays: truth values, integers, floating point
 # Opens an archive, whose arrays are read one by one; `numpy.load` would take other files, too.

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import UnreadableError, UnsupportedError, installed_by
 
 from .decoding import apart
 from .inputs import check_bytes, in_utf8, regular_file
 from .npz_files import NUMBERS, read_arrays
 from .outputs import output_file
-
-Array = NDArray[Any]
 
 TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")
 MISSING = ("", "nan", "na", "null", "none")  # texts of cells without a number, in small letters

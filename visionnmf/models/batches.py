@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import is_not_numpy, numpy_dtype
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
@@ -26,7 +26,6 @@ from .stream import joined
 
 __all__ = ["BlockSamples", "CheckedSamples", "MappedSamples", "Samples", "as_before", "in_parts"]
 
-Array = NDArray[Any]
 Batch = Problem | tuple[Any, Any]  # checked, or data and weights of the entries as they were given
 
 

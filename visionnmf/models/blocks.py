@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
+from visionnmf._typing import Array
 from visionnmf.engine.distributed import rows as engine
 from visionnmf.engine.distributed.block import BlockData, Sums
 from visionnmf.engine.distributed.crew import Crew, LocalCrew
@@ -37,7 +37,6 @@ from .penalty import given_penalty, kinds_of_points
 
 __all__ = ["DaskBlocks", "fit_dask", "transform_blocks"]
 
-Array = NDArray[Any]
 
 ROOM = 0.5  # share of the memory of this machine, or of a worker, that blocks may take; Dask stops a worker at 0.8
 COPIES = 4  # of a block while it is read and checked

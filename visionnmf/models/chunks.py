@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from visionnmf._checks import check_sparse, shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.npz_files import NUMBERS
 
 from .data_checks import feature_names, other_names
-
-Array = NDArray[Any]
 
 BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_count, check_flag, check_number, check_random_state, check_saved
+from visionnmf._typing import Array
 from visionnmf.engine.online import conservative
 
 from .data_checks import check_data
@@ -19,7 +20,6 @@ from .linear_model import LinearModel
 
 __all__ = ["ConservativeNMF"]
 
-Array = NDArray[Any]
 
 # Relative error up to which a model may still be learning from chunks. It is 1 for a model of zeros.
 LEARNING = 10

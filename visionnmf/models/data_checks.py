@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
@@ -50,7 +51,6 @@ __all__ = [
     "with_sample_weight",
 ]
 
-Array = NDArray[Any]
 
 # Means of X beyond which sums of squares, or squares of gradients, over- or underflow.
 SIZES = {"float32": 1e12, "float64": 1e70}

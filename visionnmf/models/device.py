@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
@@ -37,7 +36,6 @@ from .penalty import given_penalty, kinds_of_points
 
 __all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
 
-Array = NDArray[Any]
 
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
 

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf._checks import check_count, check_number, check_random_state
+from visionnmf._typing import Array
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import ScaleWarning
 from visionnmf.exceptions import ParameterError
@@ -24,7 +25,6 @@ __all__ = [
     *("default_ranks", "loss_scores", "lowest_good_rank", "part_of", "propose_rank"),
 ]
 
-Array = NDArray[Any]
 
 SPLITS = 2
 RANK_SPLITS = 3

@@ -8,10 +8,11 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import moved, to_numpy
 from visionnmf.exceptions import ParameterError
 
@@ -20,7 +21,6 @@ from .model_files import Saveable
 
 __all__ = ["BATCH_WORDS", "SOLVER_WORDS", "WORDS", "LinearModel", "check_code_matrix", "explains"]
 
-Array = NDArray[Any]
 
 _PENALTY = "penalty_{0}=Penalty(l1=alpha_{0} * l1_ratio * {1}, l2=alpha_{0} * (1 - l1_ratio) * {1})"
 _BOTH = "penalty_W and penalty_H, each a Penalty(l1=..., l2=...)"

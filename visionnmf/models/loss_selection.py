@@ -20,8 +20,6 @@ from .nmf import NMF
 
 __all__ = ["LossSelection", "select_loss"]
 
-Array = NDArray[Any]
-
 
 @dataclass(frozen=True, eq=False)
 class LossSelection:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import Batch, Method, OnlineOptions, begin
@@ -20,7 +19,6 @@ from visionnmf.engine.solving import solve_codes
 
 __all__ = ["choose_method", "n_tried"]
 
-Array = NDArray[Any]
 
 SAMPLES = 1024  # of the first chunk that are tried, or more if the components need more to start from
 FEATURES = 1000  # of wider data a random part is tried

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -23,6 +23,7 @@ from visionnmf._checks import (
     check_random_state,
     check_seed,
 )
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import LOSSES, check_zero_weight
@@ -74,9 +75,6 @@ from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .model_files import FACTORED, check_factored
 from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 
-__all__ = ["NMF", "check_parameters"]
-
-Array = NDArray[Any]
 SEPARABLE_START = "spa"
 
 

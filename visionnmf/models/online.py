@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -22,6 +22,7 @@ from visionnmf._checks import (
     check_number,
     check_seed,
 )
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import cast, is_not_numpy, numpy_dtype, to_numpy
 from visionnmf.engine.blocks import blocks, one_blas_thread
 from visionnmf.engine.losses import Loss
@@ -52,7 +53,6 @@ from .penalty import Penalty, WithPenalties, given_penalty, kinds_of_points
 
 __all__ = ["OnlineNMF"]
 
-Array = NDArray[Any]
 
 AUTO = "auto"
 TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import kneighbors_graph
 
 from visionnmf._checks import check_choice, check_count, check_flag, check_number, check_sparse, shown
+from visionnmf._typing import Array
 from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
@@ -21,7 +22,6 @@ from .data_checks import are_labels, find_loss
 
 __all__ = ["Penalty", "WithPenalties", "given_penalty", "kinds_of_points", "ridge_of"]
 
-Array = NDArray[Any]
 
 SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
 POINTS = {"W": "samples", "H": "features"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
+from visionnmf._typing import Array
 from visionnmf.engine import projective
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.starts import STARTS
@@ -18,8 +19,6 @@ from .data_checks import check_data
 from .linear_model import LinearModel
 
 __all__ = ["ProjectiveNMF"]
-
-Array = NDArray[Any]
 
 
 class ProjectiveNMF(LinearModel):

@@ -23,8 +23,6 @@ from .nmf import NMF
 
 __all__ = ["RankSelection", "select_rank"]
 
-Array = NDArray[Any]
-
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:

@@ -8,11 +8,12 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from visionnmf._checks import check_count, check_number, check_random_state, check_saved
+from visionnmf._typing import Array
 from visionnmf.engine import robust_pca
 from visionnmf.exceptions import ParameterError
 
@@ -21,7 +22,6 @@ from .linear_model import LinearModel
 
 __all__ = ["RPCA", "GoDec"]
 
-Array = NDArray[Any]
 
 CODE_ITERATIONS = 1000
 LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for sums

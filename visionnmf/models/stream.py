@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from visionnmf._checks import check_callable, check_count, check_flag, check_seed
 from visionnmf._text import one_line
@@ -23,7 +22,6 @@ from .model_files import Saveable, load_checkpoint, restore, same_parameters, sa
 
 __all__ = ["Checkpoint", "fit_stream"]
 
-Array = NDArray[Any]
 StreamCallback = Callable[[int, int | None], Any]
 
 Chunks = ArrayRows | Iterated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_non_negative, validate_data
 
@@ -18,6 +18,7 @@ from visionnmf._checks import (
     check_sample_weight,
     check_saved,
 )
+from visionnmf._typing import Array
 from visionnmf.engine.starts import random_symmetric, spread_symmetric
 from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
@@ -28,7 +29,6 @@ from .model_files import Saveable
 
 __all__ = ["SymmetricNMF"]
 
-Array = NDArray[Any]
 
 STARTS = ("k-means++", "random")
 

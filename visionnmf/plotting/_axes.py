@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_matplotlib, shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
-Array = NDArray[Any]
 PANEL = 2.6  # inches, the side of one picture beside others
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from visionnmf._checks import brief, check_number, check_numbers, shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, legend, panels
-
-Array = NDArray[Any]
 
 
 @dataclass(eq=False)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from visionnmf._checks import brief, check_count, check_image_shape, check_numbers
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, fitted, legend, one_axes, panels, several, show
 
-Array = NDArray[Any]
 MOST_TICKS = 30
 MOST_SAMPLES = 20
 SIGMAS = 3.0  # a residual beyond this many robust standard deviations may count as an outlier

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from visionnmf._checks import brief, check_count, check_matplotlib, check_numbers, check_result, shown
 from visionnmf._pixel_range import in_eight_bits
 from visionnmf._text import counted
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
 from ._axes import figure_of, legend, panels, several, show
 
-Array = NDArray[Any]
 SCALES = 200  # points of the curve over scales
 MOST_WORDS, MOST_NEIGHBOURS = 10, 4
 

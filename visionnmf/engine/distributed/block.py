@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.kernels.manhattan import balance_signs
 from visionnmf.engine.optimality import Derivatives, gradients, kinked_half, moved_squares
@@ -21,8 +21,6 @@ from visionnmf.engine.starts import absolute_normal
 from visionnmf.engine.stopping import exact_objective
 
 from .storage import ArrayFile, Mapped, stored_fields, zeros
-
-Array = NDArray[Any]
 
 BALANCE_SWEEPS = 3  # of coordinate descent over the derivatives at kinks, for each round of all blocks
 

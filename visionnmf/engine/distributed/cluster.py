@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import VisionNMFError
 
 from .crew import Crew
 from .shard import Answer, Message, Shard, added
-
-Array = NDArray[Any]
 
 PATIENCE = 1.0  # seconds between two looks at whether a worker is still there
 REPLACEMENT = 10.0  # seconds to wait for the replacement of a worker that was lost

@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import NDArray
+from visionnmf._typing import Array
 
 from .block import BlockData
 from .shard import Answer, Message, Shard
-
-Array = NDArray[Any]
 
 
 class Crew(ABC):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine import quadratic
 from visionnmf.engine.blocks import blocks
 from visionnmf.engine.losses import ZERO
@@ -23,8 +23,6 @@ from visionnmf.engine.stopping import Callback, Fit, Iteration, run
 
 from .block import CodesUpdate, ReportSums, Sums
 from .crew import Crew
-
-Array = NDArray[Any]
 
 ONE_STREAM = 10**8  # up to this many codes, the random start is that of a fit in memory; beyond, each block has a seed
 PANEL_ENTRIES = 1 << 26  # entries of the features that are balanced together: 20 bytes each

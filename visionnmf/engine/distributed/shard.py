@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import at_most, map_blocks, n_threads, one_blas_thread
 
 from .block import Block, BlockData
 
-Array = NDArray[Any]
 Message = tuple[str, tuple[Any, ...]]
 Answer = tuple[Any, ...]
 

@@ -15,9 +15,8 @@ import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from visionnmf._typing import Array
 
 MADV_POPULATE_WRITE = 23  # of Linux; Python has no name for it
 

@@ -8,18 +8,15 @@ robust method would also treat whatever poor components do not explain as outlie
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import choose, fit
 from visionnmf.engine.starts import STARTS
-
-Array = NDArray[Any]
 
 ITERATIONS = 100
 SAMPLES_A_COMPONENT = 4  # samples per component used for the factorisation, if the first chunk has them

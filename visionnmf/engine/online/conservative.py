@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import blocks, rows_per_block
 from visionnmf.engine.kernels.online import conservative_pass
-
-Array = NDArray[Any]
 
 
 def start(n_components: int, n_features: int, rng: np.random.RandomState, dtype: Any) -> tuple[Array, Array]:

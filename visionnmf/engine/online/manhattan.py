@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import chunks, in_float64, is_not_numpy, namespace_of, stacked
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.engine.kernels.hals import TILE
@@ -27,8 +27,6 @@ from visionnmf.engine.solvers.admm import elementwise_pass
 
 from .record import Batch, Method, Sums, filled
 from .surrogate import improve_components
-
-Array = NDArray[Any]
 
 START_SWEEPS = 5  # coordinate descent sweeps for the initial least-squares codes
 ITERATIONS = 20

@@ -26,8 +26,8 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.kernels.online import robust_approximation
 from visionnmf.engine.penalties import L2, SEPARABLE, Bounds, Box, Simplex
 from visionnmf.engine.problem import Problem
@@ -36,8 +36,6 @@ from visionnmf.engine.solving import solve_codes
 from visionnmf.exceptions import ParameterError
 
 from .record import Batch, Method, State, check_array
-
-Array = NDArray[Any]
 
 FLOOR = 1e-4  # for Itakura-Saito: model entries below this share of the samples' mean are raised to it
 THETA = 0.1  # of the first batch; see `scaling`

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import namespace_of, norms_of
 from visionnmf.engine.penalties import Term
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import product, right_sides
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

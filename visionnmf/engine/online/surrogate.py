@@ -10,10 +10,7 @@ codes (Mairal, Bach, Ponce & Sapiro 2010, Algorithms 1 and 2, with the mini-batc
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import copied, inner, namespace_of, sum_of_squares
 from visionnmf.engine.penalties import ANY, SEPARABLE, Penalties, Simplex
 from visionnmf.engine.problem import Problem
@@ -22,8 +19,6 @@ from visionnmf.engine.quadratic import improve
 from visionnmf.engine.solving import solve_codes
 
 from .record import Batch, Method, Sums, filled
-
-Array = NDArray[Any]
 
 SWEEPS = 5  # coordinate descent sweeps between two convergence checks of the codes
 ROUNDS = 10  # maximum number of convergence checks

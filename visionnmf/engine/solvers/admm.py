@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from visionnmf._typing import Array
 from visionnmf.engine import projections
 from visionnmf.engine.arrays import namespace, passes
 from visionnmf.engine.arrays.namespace import compiled, in_float64, is_not_numpy, moved, namespace_of, number, to_numpy
@@ -33,8 +33,6 @@ from visionnmf.engine.quadratic import improve
 from visionnmf.engine.stopping import Iteration
 
 from . import hals, rri, sparse_descent
-
-Array = NDArray[Any]
 
 # Chosen on synthetic low-rank data and the L1 problems of benchmarks/; docs/decisions/manhattan.md.
 FIRST_PENALTY = 1.5  # rho at the start, in units of the loss's slope at the mean of the data over that mean

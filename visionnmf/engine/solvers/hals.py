@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine import quadratic
 from visionnmf.engine.arrays.namespace import copied, inner, numpy_dtype, sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
@@ -34,8 +34,6 @@ from visionnmf.engine.stopping import Iteration
 
 from . import sparse_descent, sparse_hals
 from .momentum import Momentum, balance, extrapolated
-
-Array = NDArray[Any]
 
 # Number of sweeps for each product with the data: as many as cost no more than the product, within these limits. For
 # similar components, 40 sweeps need a fifth of the iterations that 6 sweeps need.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.factors import clipped
 from visionnmf.engine.arrays.namespace import moved, namespace_of, to_numpy
 from visionnmf.engine.penalties import SEPARABLE, Penalties
 from visionnmf.engine.problem import Problem
-
-Array = NDArray[Any]
 
 UNEVEN = 1e12  # largest allowed quotient of the maxima of a component's two factors
 

@@ -7,11 +7,10 @@ for all components, no restarts of the momentum, and the authors' numbers of ste
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine import quadratic
 from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.penalties import Penalties
@@ -20,8 +19,6 @@ from visionnmf.engine.products import product, right_sides
 from visionnmf.engine.stopping import Iteration
 
 from .hals import value_from_products
-
-Array = NDArray[Any]
 
 INNER_STEPS = 100  # maximum number of gradient steps for each factor in one iteration
 TOLERANCE = 1e-3  # of an update, relative to the projected gradients of both factors at the start, as in the paper

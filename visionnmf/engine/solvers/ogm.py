@@ -23,19 +23,17 @@ c, what ``lambda_0 = c`` gives on ``X``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, rows_per_block
 from visionnmf.engine.kernels import manhattan as _ogm_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.quadratic import largest_eigenvalue
 from visionnmf.engine.stopping import Iteration
-
-Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 

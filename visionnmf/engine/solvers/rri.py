@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
 from visionnmf.engine.kernels import manhattan as _kernels
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
     from visionnmf.engine.problem import Problem
     from visionnmf.engine.stopping import Iteration
 
-Array = NDArray[Any]
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 PRECISION, MOST_SWEEPS = 0.1, 1000  # of a factor as printed: the precision below equation 8

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.losses import Loss
@@ -25,8 +24,6 @@ from visionnmf.engine.stopping import Iteration, Stopping
 
 from . import hals, newton, sbcd_rows, sparse_descent
 from .momentum import Momentum, extrapolated
-
-Array = NDArray[Any]
 
 SWEEPS = 2  # of coordinate descent on each model
 

@@ -8,17 +8,14 @@ with the model p, is ``p^(beta - 2)`` in Algorithm 1, ``x^(beta - 2)`` in AL-A a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels.divergence_descent import component_by_component
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Iteration
-
-Array = NDArray[Any]
 
 
 def iterate(

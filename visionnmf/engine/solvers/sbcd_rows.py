@@ -6,16 +6,14 @@ It works in units in which the mean of each row and the maximum of each componen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from visionnmf._typing import Array
 from visionnmf.engine.divergence import EMPTY_FLOOR, curvatures, floor_of, powers_of, row_means, values
 from visionnmf.engine.kernels import divergence_descent as _kernels
 from visionnmf.engine.penalties import Penalties
-
-Array = NDArray[Any]
 
 ALIGNMENT = 64  # bytes: a SIMD register, a cache line
 REFITS = 3  # maximum number of new models for a row whose divergence rose

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_kernels
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
@@ -22,8 +21,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import floors
 from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
-
-Array = NDArray[Any]
 
 SWEEPS = 2  # sweeps that share one gathering of the components
 CODES_SWEEPS = 500

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
@@ -30,8 +30,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Iteration
 
 from .momentum import Momentum
-
-Array = NDArray[Any]
 
 # Chosen on made topics and counts of other seeds than the benchmark's; docs/decisions/least_squares.md.
 MAX_PARTS = 8

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
 from visionnmf.engine.divergence import floor_of
 from visionnmf.engine.kernels import penalties as _simplex_kernels
@@ -32,8 +32,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import Iteration
 
 from . import sbcd
-
-Array = NDArray[Any]
 
 STEPS = 4  # for each factor in one iteration
 START = 10  # iterations of coordinate descent

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from visionnmf._checks import check_flag, shown
 from visionnmf._text import counted
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from .estimator import MultiviewNMF
@@ -33,7 +34,6 @@ from .views import count_samples, new_views
 
 __all__ = ["ViewClassifier", "chosen_machine", "signed_roots"]
 
-Array = NDArray[Any]
 
 COSTS = (1.0, 10.0, 100.0)  # of the support vector machine, for features whose rows have a norm of about 1
 FOLDS = 3

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from visionnmf._checks import check_random_state
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Groups
@@ -43,7 +43,6 @@ __all__ = [
     *("find_all_codes", "find_view_codes", "fit_components", "learn_prior", "second_iterations", "warn_once"),
 ]
 
-Array = NDArray[Any]
 
 SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations if the first left fewer
 TRACE = 0.01  # share of a component's energy below which a view does not use it

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
 from visionnmf._checks import shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import is_dask
 
@@ -18,7 +18,6 @@ from .views import listed_views
 
 __all__ = ["empty_views", "hide_missing", "join_blocks", "sample_views", "split_views", "transform_blocks"]
 
-Array = NDArray[Any]
 
 SAMPLE = 10_000  # maximum number of samples that judge the views: their scales, noise and errors
 SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, because each has to be read

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf import choices
@@ -25,6 +25,7 @@ from visionnmf._checks import (
     check_type,
 )
 from visionnmf._progress import Progress
+from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import norms_of
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.stopping import Callback, PrintedProgress
@@ -52,7 +53,6 @@ from .views import Views, check_views, given_views, in_dask, join_new, join_trai
 
 __all__ = ["MultiviewNMF"]
 
-Array = NDArray[Any]
 
 FINDING = "finding the components"  # as a stage of progress
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it

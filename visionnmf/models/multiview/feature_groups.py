@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf._checks import shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels
 
 __all__ = ["named_groups"]
-
-Array = NDArray[Any]
 
 
 def named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:

@@ -8,15 +8,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn import get_config
 
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import feature_names, is_frame, other_names
 
 __all__ = ["as_frame", "check_feature_names", "check_sample_labels", "labelled_codes", "labels_of"]
-
-Array = NDArray[Any]
 
 
 def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] | None]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import find_loss
@@ -22,7 +22,6 @@ from .views import Views, dense, row_slices
 
 __all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views"]
 
-Array = NDArray[Any]
 
 CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
 SHARE = 6  # minimum number of samples for each component of the small fit that predicts missing views

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from visionnmf._checks import check_number, shown
+from visionnmf._typing import Array
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.exceptions import ParameterError
@@ -23,7 +23,6 @@ __all__ = [
     "weights_without_noise",
 ]
 
-Array = NDArray[Any]
 
 FEWEST = 40  # samples; with fewer it cannot be told what is noise
 MOST = 200  # samples that are looked at, because more make no difference

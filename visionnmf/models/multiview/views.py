@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from visionnmf._checks import check_rows, shown
+from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_data, check_kind, feature_names, is_dask, is_frame
 
@@ -25,7 +26,6 @@ __all__ = [
     *("listed_views", "new_views", "row_slices"),
 ]
 
-Array = NDArray[Any]
 
 BLOCK = 1 << 21  # entries of new samples whose copies are in memory at the same time
 FEWEST_ROWS = 512  # of a block, because the components are scaled again for each block
