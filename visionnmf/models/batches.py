@@ -24,8 +24,6 @@ from .blocks import DaskBlocks
 from .data_checks import is_dask
 from .stream import joined
 
-__all__ = ["BlockSamples", "CheckedSamples", "MappedSamples", "Samples", "as_before", "in_parts"]
-
 Batch = Problem | tuple[Any, Any]  # checked, or data and weights of the entries as they were given
 
 

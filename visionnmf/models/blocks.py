@@ -35,9 +35,6 @@ from visionnmf.exceptions import ParameterError, TooLargeError
 from .data_checks import check_data, check_mean, check_weights, find_loss, loss_at_mean, weigh_samples
 from .penalty import given_penalty, kinds_of_points
 
-__all__ = ["DaskBlocks", "fit_dask", "transform_blocks"]
-
-
 ROOM = 0.5  # share of the memory of this machine, or of a worker, that blocks may take; Dask stops a worker at 0.8
 COPIES = 4  # of a block while it is read and checked
 

@@ -18,9 +18,6 @@ from visionnmf.engine.online import conservative
 from .data_checks import check_data
 from .linear_model import LinearModel
 
-__all__ = ["ConservativeNMF"]
-
-
 # Relative error up to which a model may still be learning from chunks. It is 1 for a model of zeros.
 LEARNING = 10
 

@@ -23,35 +23,6 @@ from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
 
-__all__ = [
-    "are_labels",
-    "check_data",
-    "check_kind",
-    "check_loss",
-    "check_mean",
-    "check_missing_values",
-    "check_positive",
-    "check_range",
-    "check_weights",
-    "feature_names",
-    "find_loss",
-    "finite_codes",
-    "fitted_loss",
-    "given_components",
-    "is_dask",
-    "is_doubtful",
-    "is_elsewhere",
-    "is_frame",
-    "is_on_device",
-    "loss_at_mean",
-    "loss_in_use",
-    "other_names",
-    "weigh_samples",
-    "weighted_samples",
-    "with_sample_weight",
-]
-
-
 # Means of X beyond which sums of squares, or squares of gradients, over- or underflow.
 SIZES = {"float32": 1e12, "float64": 1e70}
 

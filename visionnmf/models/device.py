@@ -34,9 +34,6 @@ from visionnmf.exceptions import ParameterError
 from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, with_sample_weight
 from .penalty import given_penalty, kinds_of_points
 
-__all__ = ["beside", "codes_on_device", "fit_on_device", "problem_in_numpy", "problem_on_device", "transform_on_device"]
-
-
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
 
 

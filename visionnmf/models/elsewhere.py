@@ -17,8 +17,6 @@ from .data_checks import given_components, is_dask, is_on_device
 from .device import fit_on_device, transform_on_device
 from .penalty import ridge_of
 
-__all__ = ["fit_elsewhere", "transform_elsewhere"]
-
 
 def fit_elsewhere(model: Any, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
     """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds."""

@@ -20,12 +20,6 @@ from visionnmf.exceptions import ParameterError
 
 from .data_checks import fitted_loss, loss_in_use
 
-__all__ = [
-    *("COMPONENTS", "FRACTION", "ITERATIONS", "RANK_SPLITS", "SPLITS", "Splits"),
-    *("default_ranks", "loss_scores", "lowest_good_rank", "part_of", "propose_rank"),
-]
-
-
 SPLITS = 2
 RANK_SPLITS = 3
 # Shares of the loss of constant models up to which scores are level; chosen on made data of the ranks 1 to 6.

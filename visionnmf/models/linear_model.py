@@ -19,9 +19,6 @@ from visionnmf.exceptions import ParameterError
 from .data_checks import is_dask, is_on_device
 from .model_files import Saveable
 
-__all__ = ["BATCH_WORDS", "SOLVER_WORDS", "WORDS", "LinearModel", "check_code_matrix", "explains"]
-
-
 _PENALTY = "penalty_{0}=Penalty(l1=alpha_{0} * l1_ratio * {1}, l2=alpha_{0} * (1 - l1_ratio) * {1})"
 _BOTH = "penalty_W and penalty_H, each a Penalty(l1=..., l2=...)"
 

@@ -18,8 +18,6 @@ from .data_checks import check_data, check_loss, check_weights
 from .hidden_entries import COMPONENTS, FRACTION, ITERATIONS, SPLITS, Splits, loss_scores, part_of
 from .nmf import NMF
 
-__all__ = ["LossSelection", "select_loss"]
-
 
 @dataclass(frozen=True, eq=False)
 class LossSelection:

@@ -17,9 +17,6 @@ from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import solve_codes
 
-__all__ = ["choose_method", "n_tried"]
-
-
 SAMPLES = 1024  # of the first chunk that are tried, or more if the components need more to start from
 FEATURES = 1000  # of wider data a random part is tried
 TESTED = 4  # one sample of so many is new to the trial models

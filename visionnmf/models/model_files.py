@@ -20,11 +20,6 @@ from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile, Values
 
-__all__ = [
-    *("ESTIMATORS", "FACTORED", "Saveable", "check_factored", "find_class", "load_checkpoint", "load_model"),
-    *("restore", "same_parameters", "save_checkpoint"),
-]
-
 ESTIMATORS = (
     *("ConservativeNMF", "GoDec", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "RPCA", "SymmetricNMF"),
 )

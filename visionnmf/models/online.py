@@ -51,9 +51,6 @@ from .linear_model import BATCH_WORDS, LinearModel, explains
 from .method_choice import choose_method, n_tried
 from .penalty import Penalty, WithPenalties, given_penalty, kinds_of_points
 
-__all__ = ["OnlineNMF"]
-
-
 AUTO = "auto"
 TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first
 

@@ -20,9 +20,6 @@ from visionnmf.exceptions import ParameterError
 
 from .data_checks import are_labels, find_loss
 
-__all__ = ["Penalty", "WithPenalties", "given_penalty", "kinds_of_points", "ridge_of"]
-
-
 SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
 POINTS = {"W": "samples", "H": "features"}
 

@@ -18,8 +18,6 @@ from visionnmf.engine.stopping import Callback, warn_not_converged
 from .data_checks import check_data
 from .linear_model import LinearModel
 
-__all__ = ["ProjectiveNMF"]
-
 
 class ProjectiveNMF(LinearModel):
     r"""Projective non-negative matrix factorisation: the codes are a linear map of the data.

@@ -21,8 +21,6 @@ from .data_checks import check_data, check_weights
 from .hidden_entries import FRACTION, RANK_SPLITS, Splits, default_ranks, propose_rank
 from .nmf import NMF
 
-__all__ = ["RankSelection", "select_rank"]
-
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:

@@ -20,9 +20,6 @@ from visionnmf.exceptions import ParameterError
 from .data_checks import check_kind
 from .linear_model import LinearModel
 
-__all__ = ["RPCA", "GoDec"]
-
-
 CODE_ITERATIONS = 1000
 LARGEST_SHARE = 1e-6  # of the dtype's range: entries beyond leave no room for sums
 

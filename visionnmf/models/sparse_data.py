@@ -20,14 +20,6 @@ from visionnmf.engine.stopping import exact_objective
 
 from .data_checks import is_doubtful
 
-__all__ = [
-    "STARTS",
-    "apart",
-    "dense_if_small",
-    "start_from_least_squares",
-    "warn_apart",
-]
-
 # Chosen on made data of the seeds 1 to 51; `python benchmarks/convergence.py sparse` has others.
 MOST_ENTRIES = 1 << 26  # of a dense copy, 512 MiB in double precision; ADMM needs as much again
 FEW_ENTRIES = 1 << 22  # up to which a dense fit takes seconds

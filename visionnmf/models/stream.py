@@ -20,8 +20,6 @@ from visionnmf.io.inputs import check_path
 from .chunks import ArrayRows, Iterated, joined, open_chunks
 from .model_files import Saveable, load_checkpoint, restore, same_parameters, save_checkpoint
 
-__all__ = ["Checkpoint", "fit_stream"]
-
 StreamCallback = Callable[[int, int | None], Any]
 
 Chunks = ArrayRows | Iterated

@@ -27,9 +27,6 @@ from visionnmf.exceptions import ParameterError
 from .data_checks import check_kind, check_range
 from .model_files import Saveable
 
-__all__ = ["SymmetricNMF"]
-
-
 STARTS = ("k-means++", "random")
 
 

@@ -12,8 +12,6 @@ from visionnmf._checks import check_count
 
 from .data_checks import check_kind
 
-__all__ = ["truncated_svd"]
-
 
 def truncated_svd(X: ArrayLike, n_components: int) -> NDArray[Any]:
     """Return the non-negative approximation t-SVD of the paper of projective NMF.

@@ -32,9 +32,6 @@ from .estimator import MultiviewNMF
 from .missing_views import fill_entries
 from .views import count_samples, new_views
 
-__all__ = ["ViewClassifier", "chosen_machine", "signed_roots"]
-
-
 COSTS = (1.0, 10.0, 100.0)  # of the support vector machine, for features whose rows have a norm of about 1
 FOLDS = 3
 RELATIVE_ROUNDING = 1e-5  # of a feature's largest value: a smaller deviation may be that of rounding in float32

@@ -38,12 +38,6 @@ from visionnmf.models.penalty import Penalty
 
 from .views import Views, dense, row_slices
 
-__all__ = [
-    *("RECONSTRUCTED", "CodesPrior", "Components", "GroupSparsity"),
-    *("find_all_codes", "find_view_codes", "fit_components", "learn_prior", "second_iterations", "warn_once"),
-]
-
-
 SHORTER = 4  # the second fit has a good start, so it gets this part of the iterations if the first left fewer
 TRACE = 0.01  # share of a component's energy below which a view does not use it
 RIDGE = 0.5  # of both factors where single entries are missing, in units of the mean loss of the features' means

@@ -16,9 +16,6 @@ from visionnmf.models.data_checks import is_dask
 
 from .views import listed_views
 
-__all__ = ["empty_views", "hide_missing", "join_blocks", "sample_views", "split_views", "transform_blocks"]
-
-
 SAMPLE = 10_000  # maximum number of samples that judge the views: their scales, noise and errors
 SAMPLED_BLOCKS = 32  # maximum number of blocks of rows that these come from, because each has to be read
 

@@ -51,9 +51,6 @@ from .missing_views import complete_codes, complete_views, fill_entries
 from .view_measures import given_weights, sparseness, usage, view_energies, view_errors, weights_without_noise
 from .views import Views, check_views, given_views, in_dask, join_new, join_training, new_views
 
-__all__ = ["MultiviewNMF"]
-
-
 FINDING = "finding the components"  # as a stage of progress
 SECOND = "second step, in which views may stop using components"  # where `verbose` reports it
 

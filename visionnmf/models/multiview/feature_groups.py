@@ -12,8 +12,6 @@ from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import are_labels
 
-__all__ = ["named_groups"]
-
 
 def named_groups(groups: Any, n_features: int) -> tuple[list[str], Array]:
     """Return the names of the views of a single matrix, and the number of the view of each feature."""

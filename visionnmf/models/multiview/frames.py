@@ -14,8 +14,6 @@ from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import feature_names, is_frame, other_names
 
-__all__ = ["as_frame", "check_feature_names", "check_sample_labels", "labelled_codes", "labels_of"]
-
 
 def check_feature_names(views: Mapping[str, Any], known: Mapping[str, list[str] | None]) -> None:
     """Raise ParameterError if a view has other feature names than in training (`known`), or has them in another order.

@@ -20,9 +20,6 @@ from visionnmf.models.nmf import NMF
 from .components import RECONSTRUCTED, CodesPrior, Components, find_view_codes, fit_components, learn_prior
 from .views import Views, dense, row_slices
 
-__all__ = ["complete_codes", "complete_views", "fill_entries", "fill_views"]
-
-
 CROWDED = 3  # samples for each component; with fewer, components fit only the entries that are there
 SHARE = 6  # minimum number of samples for each component of the small fit that predicts missing views
 LEAST = 0.01  # of the mean code's reconstruction: the minimum that is filled in if the loss is infinite at 0

@@ -18,12 +18,6 @@ from visionnmf.exceptions import ParameterError
 
 from .views import BLOCK, Views, dense
 
-__all__ = [
-    *("given_weights", "noise_views", "sparseness", "usage", "view_energies", "view_errors"),
-    "weights_without_noise",
-]
-
-
 FEWEST = 40  # samples; with fewer it cannot be told what is noise
 MOST = 200  # samples that are looked at, because more make no difference
 SHUFFLES = 20  # with which a view is compared

@@ -21,12 +21,6 @@ from visionnmf.models.data_checks import check_data, check_kind, feature_names, 
 from .feature_groups import named_groups
 from .frames import check_feature_names, check_sample_labels
 
-__all__ = [
-    *("Views", "check_views", "count_samples", "dense", "given_views", "in_dask", "join_new", "join_training"),
-    *("listed_views", "new_views", "row_slices"),
-]
-
-
 BLOCK = 1 << 21  # entries of new samples whose copies are in memory at the same time
 FEWEST_ROWS = 512  # of a block, because the components are scaled again for each block
 RESIDUAL_ROWS = 1024  # rows whose dense residuals are in memory at the same time
