@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .linear_model import LinearModel
 LEARNING = 10
 
 
+@dataclass(eq=False, repr=False)
 class ConservativeNMF(LinearModel):
     r"""Non-negative autoencoder that learns each sample by the least change.
 
@@ -96,23 +98,13 @@ class ConservativeNMF(LinearModel):
     saved_attributes = (*LinearModel.saved_attributes, *("encoder_", "last_components_", "last_encoder_"))
     saved_attributes = (*saved_attributes, "errors_", "best_error_", "n_samples_seen_", "_open_batch")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        w: float = 1e-5,
-        batch_size: int = 1024,
-        max_iter: int = 10,
-        shuffle: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        """Keep the parameters; `w` says how much the decoder may change compared with the encoder."""
-        self.n_components = n_components
-        self.w = w
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    w: float = 1e-5
+    batch_size: int = 1024
+    max_iter: int = 10
+    shuffle: bool = False
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that `X` may be sparse."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from visionnmf.exceptions import ParameterError
 
 from .data_checks import is_dask, is_on_device
 from .model_files import Saveable
+
+E = TypeVar("E", bound=BaseEstimator)
 
 _PENALTY = "penalty_{0}=Penalty(l1=alpha_{0} * l1_ratio * {1}, l2=alpha_{0} * (1 - l1_ratio) * {1})"
 _BOTH = "penalty_W and penalty_H, each a Penalty(l1=..., l2=...)"
@@ -119,20 +121,20 @@ def check_shape(W: Any, n_components: int) -> None:
         raise ParameterError(f"X must have shape (n_samples, {n_components}); got {tuple(W.shape)}")
 
 
-def explains(words: dict[str, str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make an ``__init__`` say what parameters of other libraries, the keys of `words`, are called here."""
+def explains(words: dict[str, str]) -> Callable[[type[E]], type[E]]:
+    """Make a class say, for parameters of other libraries, the keys of `words`, what they are called here."""
 
-    def decorate(init: Callable[..., None]) -> Callable[..., None]:
-        """Wrap an ``__init__``; its signature stays visible, because scikit-learn reads the parameters from it."""
+    def decorate(cls: type[E]) -> type[E]:
+        init = cls.__init__
 
-        @wraps(init)
+        @wraps(init)  # the signature stays visible, because scikit-learn reads the parameters from it
         def explaining(self: Any, *args: Any, **parameters: Any) -> None:
-            """Raise TypeError with the right name for a known foreign parameter, else call the ``__init__``."""
             for name in parameters:
                 if name in words:
                     raise TypeError(f"{type(self).__name__} has no parameter {name!r}; use {words[name]}")
             init(self, *args, **parameters)
 
-        return explaining
+        cls.__init__ = explaining
+        return cls
 
     return decorate

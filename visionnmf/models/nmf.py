@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,8 @@ from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 SEPARABLE_START = "spa"
 
 
+@explains(WORDS)
+@dataclass(eq=False, repr=False)
 class NMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation, robust by default.
 
@@ -229,56 +231,29 @@ class NMF(WithPenalties, LinearModel):
 
     saved_attributes = (*LinearModel.saved_attributes, *FACTORED)
 
-    @explains(WORDS)
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        *,
-        loss: str | float = "manhattan",
-        loss_parameter: float | None = None,
-        solver: str = "auto",
-        init: str = "random",
-        components_init: ArrayLike | None = None,
-        update_components: bool = True,
-        penalty_W: Penalty | None = None,
-        penalty_H: Penalty | None = None,
-        nuclear: float = 0.0,
-        missing_values: float | None = None,
-        zero_weight: float = 1.0,
-        n_init: int = 1,
-        warm_start: bool = False,
-        max_iter: int = 400,
-        tol: float = 1e-3,
-        stop: str = choices.AUTO,
-        random_state: Any = None,
-        callback: Callback | None = None,
-        verbose: int = 0,
-        exact_codes: bool | None = None,
-        measure_optimality: bool = True,
-    ) -> None:
-        """Keep the parameters as given; the class describes them, and `fit` checks them."""
-        self.n_components = n_components
-        self.loss = loss
-        self.loss_parameter = loss_parameter
-        self.solver = solver
-        self.init = init
-        self.components_init = components_init
-        self.update_components = update_components
-        self.penalty_W = penalty_W
-        self.penalty_H = penalty_H
-        self.nuclear = nuclear
-        self.missing_values = missing_values
-        self.zero_weight = zero_weight
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.stop = stop
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
-        self.exact_codes = exact_codes
-        self.measure_optimality = measure_optimality
+    n_components: int | str | None = None
+    _: KW_ONLY
+    loss: str | float = "manhattan"
+    loss_parameter: float | None = None
+    solver: str = "auto"
+    init: str = "random"
+    components_init: ArrayLike | None = None
+    update_components: bool = True
+    penalty_W: Penalty | None = None
+    penalty_H: Penalty | None = None
+    nuclear: float = 0.0
+    missing_values: float | None = None
+    zero_weight: float = 1.0
+    n_init: int = 1
+    warm_start: bool = False
+    max_iter: int = 400
+    tol: float = 1e-3
+    stop: str = choices.AUTO
+    random_state: Any = None
+    callback: Callback | None = None
+    verbose: int = 0
+    exact_codes: bool | None = None
+    measure_optimality: bool = True
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""

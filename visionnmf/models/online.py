@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,8 @@ AUTO = "auto"
 TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first
 
 
+@explains(BATCH_WORDS)
+@dataclass(eq=False, repr=False)
 class OnlineNMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation of a stream, or of data larger than memory.
 
@@ -173,44 +175,23 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     saved_attributes = (*LinearModel.saved_attributes, "state_", "n_samples_seen_", "n_steps_", "chunk_loss_")
 
-    @explains(BATCH_WORDS)
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        method: str = "auto",
-        loss: str | None = "auto",
-        batch_size: int | None = None,
-        forget_factor: float = 0.9,
-        init: str = "batch",
-        components_init: ArrayLike | None = None,
-        penalty_W: Penalty | None = None,
-        penalty_H: Penalty | None = None,
-        buffer: int | None = 20,
-        horizon: int | None = None,
-        missing_values: float | None = None,
-        max_iter: int = 5,
-        shuffle: bool = True,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; the class describes all, and they are checked later."""
-        self.n_components = n_components
-        self.method = method
-        self.loss = loss
-        self.batch_size = batch_size
-        self.forget_factor = forget_factor
-        self.init = init
-        self.components_init = components_init
-        self.penalty_W = penalty_W
-        self.penalty_H = penalty_H
-        self.buffer = buffer
-        self.horizon = horizon
-        self.missing_values = missing_values
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.callback = callback
+    n_components: int | None = None
+    _: KW_ONLY
+    method: str = "auto"
+    loss: str | None = "auto"
+    batch_size: int | None = None
+    forget_factor: float = 0.9
+    init: str = "batch"
+    components_init: ArrayLike | None = None
+    penalty_W: Penalty | None = None
+    penalty_H: Penalty | None = None
+    buffer: int | None = 20
+    horizon: int | None = None
+    missing_values: float | None = None
+    max_iter: int = 5
+    shuffle: bool = True
+    random_state: Any = None
+    callback: Callback | None = None
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether `X` may be sparse, which the method decides, and whether it may hold NaN."""

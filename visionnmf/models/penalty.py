@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
 POINTS = {"W": "samples", "H": "features"}
 
 
+@dataclass(eq=False, repr=False)
 class Penalty(BaseEstimator):
     r"""Constraints and penalties of one factor of an :class:`NMF`, in addition to non-negativity.
 
@@ -97,37 +99,20 @@ class Penalty(BaseEstimator):
     (4, 12)
     """
 
-    def __init__(
-        self,
-        *,
-        low: float | ArrayLike = 0,
-        high: float | ArrayLike | None = None,
-        l1: float = 0,
-        l2: float = 0,
-        graph: Any = None,
-        graph_weight: float = 1.0,
-        n_neighbors: int = 5,
-        simplex: bool = False,
-        groups: Any = None,
-        group_norm: Any = 2,
-        group_l1: float | Sequence[float] = 0.0,
-        group_bound: float | Sequence[float] | None = None,
-        terms: Sequence[Term] | None = None,
-    ) -> None:
-        """Keep the values as given; :meth:`resolve` checks them, and the class gives the formula."""
-        self.low = low
-        self.high = high
-        self.l1 = l1
-        self.l2 = l2
-        self.graph = graph
-        self.graph_weight = graph_weight
-        self.n_neighbors = n_neighbors
-        self.simplex = simplex
-        self.groups = groups
-        self.group_norm = group_norm
-        self.group_l1 = group_l1
-        self.group_bound = group_bound
-        self.terms = terms
+    _: KW_ONLY
+    low: float | ArrayLike = 0
+    high: float | ArrayLike | None = None
+    l1: float = 0
+    l2: float = 0
+    graph: Any = None
+    graph_weight: float = 1.0
+    n_neighbors: int = 5
+    simplex: bool = False
+    groups: Any = None
+    group_norm: Any = 2
+    group_l1: float | Sequence[float] = 0.0
+    group_bound: float | Sequence[float] | None = None
+    terms: Sequence[Term] | None = None
 
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from .data_checks import check_data
 from .linear_model import LinearModel
 
 
+@dataclass(eq=False, repr=False)
 class ProjectiveNMF(LinearModel):
     r"""Projective non-negative matrix factorisation: the codes are a linear map of the data.
 
@@ -86,26 +88,15 @@ class ProjectiveNMF(LinearModel):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        loss: str = "frobenius",
-        solver: str = "l-bfgs",
-        init: str = "nndsvdar",
-        max_iter: int = 1000,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.solver = solver
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
+    n_components: int | None = None
+    _: KW_ONLY
+    loss: str = "frobenius"
+    solver: str = "l-bfgs"
+    init: str = "nndsvdar"
+    max_iter: int = 1000
+    tol: float = 1e-3
+    random_state: Any = None
+    callback: Callback | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> ProjectiveNMF:
         """Find the components of dense `X` >= 0; float32 stays float32, everything else is converted to float64.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -93,6 +94,7 @@ class _RobustPCA(LinearModel):
         """Return the low-rank and the sparse part of `X`, with entries from -1 to 1, and whether they converged."""
 
 
+@dataclass(eq=False, repr=False)
 class RPCA(_RobustPCA):
     r"""Robust principal component analysis: a matrix as the sum of a low-rank and a sparse one.
 
@@ -146,11 +148,10 @@ class RPCA(_RobustPCA):
     (2, True)
     """
 
-    def __init__(self, *, sparse_weight: float | None = None, max_iter: int = 500, tol: float = 1e-6) -> None:
-        """Keep the parameters; `fit` checks them. `sparse_weight` is λ, or None for ``1 / sqrt(max(X.shape))``."""
-        self.sparse_weight = sparse_weight
-        self.max_iter = max_iter
-        self.tol = tol
+    _: KW_ONLY
+    sparse_weight: float | None = None
+    max_iter: int = 500
+    tol: float = 1e-6
 
     def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
         """Split `X`, scaled to entries from -1 to 1, by principal component pursuit; also whether it converged."""
@@ -166,6 +167,7 @@ class RPCA(_RobustPCA):
         check_count(self.max_iter, "max_iter")
 
 
+@dataclass(eq=False, repr=False)
 class GoDec(_RobustPCA):
     r"""Low rank, few outliers and noise: the split of a matrix when rank and number of outliers are known.
 
@@ -209,20 +211,12 @@ class GoDec(_RobustPCA):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        sparse_share: float = 0.1,
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.sparse_share = sparse_share
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    sparse_share: float = 0.1
+    max_iter: int = 300
+    tol: float = 1e-3
+    random_state: Any = None
 
     def _split(self, X: Array) -> tuple[robust_pca.Split, bool]:
         """Split `X`, with entries from -1 to 1, by GoDec; also whether it converged, always true with `tol` 0."""

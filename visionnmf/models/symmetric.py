@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from .model_files import Saveable
 STARTS = ("k-means++", "random")
 
 
+@dataclass(eq=False, repr=False)
 class SymmetricNMF(Saveable, BaseEstimator):
     r"""Symmetric non-negative matrix factorisation of an affinity, robust by default.
 
@@ -104,24 +106,14 @@ class SymmetricNMF(Saveable, BaseEstimator):
 
     saved_attributes = (*Saveable.saved_attributes, "objectives_")
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        loss: str = "manhattan",
-        n_init: int = 5,
-        init: Any = "k-means++",
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.n_init = n_init
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    loss: str = "manhattan"
+    n_init: int = 5
+    init: Any = "k-means++"
+    max_iter: int = 200
+    tol: float = 1e-3
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that `X` is a matrix of affinities of the samples, >= 0."""

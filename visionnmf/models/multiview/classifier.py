@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, NamedTuple, Self
 
@@ -63,6 +64,7 @@ def _one_sentence() -> Iterator[None]:
         )
 
 
+@dataclass(eq=False, repr=False)
 class ViewClassifier(ClassifierMixin, BaseEstimator):
     """Linear support vector machine of views and codes side by side, which also takes samples that lack views.
 
@@ -104,10 +106,9 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, model: Any = None, *, roots: bool = True) -> None:
-        """Keep the model of the views, and whether square roots of codes and views may be taken."""
-        self.model = model
-        self.roots = roots
+    model: Any = None
+    _: KW_ONLY
+    roots: bool = True
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that `X` must be what the model takes, and that `y` may be marks of several words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -64,6 +64,7 @@ class Start(NamedTuple):
     scales: Array
 
 
+@dataclass(eq=False, repr=False)
 class MultiviewNMF(LinearModel):
     r"""Robust NMF of several views of the same samples, which tells which view uses which component.
 
@@ -194,51 +195,27 @@ class MultiviewNMF(LinearModel):
     saved_attributes = (*saved_attributes, "view_frames_", "view_scales_", "view_noise_", "codes_mean_")
     saved_attributes = (*saved_attributes, "codes_covariance_", "view_errors_", "view_usage_", "view_weights_")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        groups: Any = None,
-        loss: str | float = "manhattan",
-        loss_parameter: float | None = None,
-        scale: str = "energy",
-        view_weight: Any = None,
-        group_norm: Any = 2,
-        group_l1: float = choices.VIEW_SPARSITY,
-        group_bound: float | None = None,
-        codes_l2: float = 1.0,
-        nuclear: float = 0.0,
-        missing_values: float | None = None,
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 400,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        callback: Callback | None = None,
-        verbose: int = 0,
-    ) -> None:
-        """Keep the parameters as given; `fit` checks them. `groups` says which features of a matrix make a view."""
-        self.n_components = n_components
-        self.groups = groups
-        self.loss = loss
-        self.loss_parameter = loss_parameter
-        self.scale = scale
-        self.view_weight = view_weight
-        self.group_norm = group_norm
-        self.group_l1 = group_l1
-        self.group_bound = group_bound
-        self.codes_l2 = codes_l2
-        self.nuclear = nuclear
-        self.missing_values = missing_values
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    groups: Any = None
+    loss: str | float = "manhattan"
+    loss_parameter: float | None = None
+    scale: str = "energy"
+    view_weight: Any = None
+    group_norm: Any = 2
+    group_l1: float = choices.VIEW_SPARSITY
+    group_bound: float | None = None
+    codes_l2: float = 1.0
+    nuclear: float = 0.0
+    missing_values: float | None = None
+    solver: str = "auto"
+    init: str = "random"
+    n_init: int = 1
+    max_iter: int = 400
+    tol: float = 1e-3
+    random_state: Any = None
+    callback: Callback | None = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn whether views may be sparse and may hold NaN."""
