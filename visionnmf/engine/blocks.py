@@ -51,7 +51,6 @@ _here = threading.local()
 
 def _mark_worker() -> None:
     """Mark the current thread as a worker of the pool: :func:`map_blocks` then runs nested work in it alone."""
-    # thread-local
     _here.is_worker = True
 
 
@@ -91,7 +90,6 @@ class _BlasLimit:
     """The number of callers that hold BLAS to one thread, and the limit that the first of them set."""
 
     def __init__(self) -> None:
-        """Begin with no caller inside :func:`one_blas_thread`, which sets and lifts the limit."""
         self.lock = threading.Lock()  # protects `depth` and `limits`
         self.depth = 0  # number of callers inside `one_blas_thread`
         self.limits: threadpool_limits | None = None  # set by the first caller; the last one lifts it

@@ -174,7 +174,6 @@ def _values_of(
     """Return the function `values` of a loss: the sums of ``entries(E, parameter)`` over each row, then `finish`."""
 
     def values(X: Any, P: Any, M: Any, parameter: float) -> Any:
-        """Return the loss of each row (n_rows,) of `X`, for its model `P` and the weights `M` or None."""
         xp = namespace_of(X)
         losses = entries(X - P, parameter)  # of the entries; `finish` turns their sums into losses of rows
         if M is not None:
@@ -250,7 +249,6 @@ def _entries_pass(*, alpha: bool = False, delta: bool = False, kullback_leibler:
     """Return the function `rows` of a :class:`ProximalForm`; its loss is the Manhattan loss unless one flag is set."""
 
     def rows(X: Array, P: Array, U: Array, M: Array | None, parameter: float, *others: Any) -> None:
-        """Run the elementwise pass of one ADMM iteration: new scaled dual `U`, and the least-squares target in `P`."""
         _admm_kernels.entries_pass(
             X, P, U, M, parameter if alpha else None, parameter if delta else None, kullback_leibler or None, *others
         )
@@ -440,7 +438,6 @@ def loss_value(X: Any, Wt: Any, H: Any, loss: Loss, *, weights: Any = None) -> f
     matmul = namespace_of(H).matmul
 
     def evaluate(block: tuple[int, int]) -> Any:
-        """Return the losses of rows ``block[0]:block[1]`` of `X`, for their model ``W @ H``."""
         rows = slice(*block)
         M = None if weights is None else weights[rows, :]
         return loss.record.values(X[rows, :], matmul(Wt[:, rows].T, H), M, loss.parameter)
@@ -471,7 +468,6 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
         start, stop = block
         first, last = X.indptr[start], X.indptr[stop]  # the range of stored entries of these rows
         p = np.empty(last - first)  # the model at the stored entries
-        # both factors with one row a sample, or a feature; `levels` are the smallest models of the rows in a logarithm
         model_entries(X.indices, X.indptr, codes, points, start, stop, p)
         x = X.data[first:last].astype(np.float64)
         floor = np.repeat(levels[start:stop], np.diff(X.indptr[start : stop + 1]))
@@ -487,7 +483,6 @@ def sparse_loss_value(X: Any, Wt: Array, H: Array, loss: Loss, *, zero_weight: f
 
 def check_zero_weight(loss: Loss, zero_weight: float) -> None:
     """Raise ParameterError if the loss does not support this weight of the entries that are not stored."""
-    # missing, or as any other entry
     if zero_weight in (0, 1) or (loss.record.sparse is not None and loss.record.sparse.weighted):
         return
     able = " and ".join(repr(name) for name, record in LOSSES.items() if record.sparse and record.sparse.weighted)

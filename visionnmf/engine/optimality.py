@@ -215,9 +215,7 @@ def kinked_half(derivatives: Derivatives, F: Array, A: Array, penalty: Penalties
     balance = _Balance(F, A, penalty, row_squares)
 
     def rows(block: tuple[int, int]) -> None:
-        """Fill the columns of `G` for one block of rows."""
         part = slice(*block)
-        # the derivative, a mask of zero residuals, and the largest derivative at each of these
         D, zero, bounds = derivatives.rows(part, F, A)
         row_of, columns = np.nonzero(zero)
         starts = np.searchsorted(row_of, np.arange(len(zero) + 1))  # where the zero residuals of each row begin
@@ -238,7 +236,6 @@ class _Balance:
     """Chooses the derivative at zero residuals of some rows; works in units in which components of `A` have norm 1."""
 
     def __init__(self, F: Array, A: Array, penalty: Penalties, row_squares: float) -> None:
-        """Prepare for codes `F` (r, n_rows) and the fixed factor `A` (r, n)."""
         norms = np.linalg.norm(A, axis=1)
         self.norms = np.where(norms > 0, norms, 1)[:, None]  # (r, 1)
         self.unit = np.ascontiguousarray((A / self.norms).T)  # (n, r), components of norm 1
@@ -290,7 +287,6 @@ def _sparse_half(problem: Problem, F: Array, A: Array) -> Array:
     result = np.empty_like(F)
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the gradient with respect to the codes `F` of a block of sparse rows to these columns of `result`."""
         part = slice(*block)
         # `points` (n, r) is the fixed factor; entries of the model below `levels`, one for each row, are raised to it
         stored = X[part].astype(np.float64)

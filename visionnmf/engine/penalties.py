@@ -162,7 +162,6 @@ class Box(Proximal):
         return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
-        # a constraint has the value 0, so its proximal operator is the projection onto it, whatever the step
         self.feasible(F)
 
     def feasible(self, F: Array) -> None:
@@ -208,7 +207,6 @@ class _Weighted(Term):
     degree: ClassVar[int]  # of the cost in the component's entries
 
     def component(self, k: int) -> Self:
-        # the same term with the weight of component k; `weight` is one number or one per component
         weight = np.asarray(self.weight)
         return type(self)(float(weight[k] if weight.ndim else weight))
 
@@ -223,7 +221,6 @@ class L1(_Weighted, Linear):
     degree = 1
 
     def value(self, F: Array) -> float:
-        # F is (n_components, n_points), of any library; `weight` is one number or one per component
         xp = namespace_of(F)
         sums = to_numpy(xp.sum(F, axis=1, dtype=xp.float64))
         return float(np.dot(np.broadcast_to(self.weight, len(sums)), sums))
@@ -240,7 +237,6 @@ class L2(_Weighted, Smooth):
     degree = 2
 
     def value(self, F: Array) -> float:
-        # half the sum of the squares of each component of F (n_components, n_points), of any library, times its weight
         if is_not_numpy(F):
             squares = to_numpy(namespace_of(F).sum(in_float64(F) ** 2, axis=1))
         else:
@@ -248,7 +244,6 @@ class L2(_Weighted, Smooth):
         return float(np.dot(np.broadcast_to(self.weight, len(squares)), squares)) / 2
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        # the gradient of weight / 2 |f|^2 is weight f; `weight` is one number or one per component
         out += np.array(np.broadcast_to(self.weight, len(F)), F.dtype)[:, None] * F
 
     def lipschitz(self) -> float:
@@ -269,8 +264,6 @@ class Graph(Smooth):
     of_points = True
 
     def value(self, F: Array) -> float:
-        # tr(F L F^T) / 2 with the Laplacian L of the graph of points, for F (n_components, n_points): half the sum of
-        # S_ij |f_i - f_j|^2 over all edges i, j, each taken once, with affinities S
         i, j, affinities = self._edges
         total = 0.0
         for row in F.astype(np.float64):
@@ -330,7 +323,6 @@ class Simplex(Proximal):
         return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
-        # a constraint has the value 0, so its proximal operator is the projection onto it, whatever the step
         if self.side == "columns":
             projections.project_simplex_columns(F)
         else:
@@ -368,8 +360,6 @@ class Groups(Proximal):
         return self.bounds is not None
 
     def value(self, F: Array) -> float:
-        # for each group, the norms of its part of each component (row of F), times the group's weight; the bounds are a
-        # constraint and cost nothing
         return sum(
             weight * float(self._norms(F[:, _columns(group)]).sum())
             for group, weight in zip(self.groups, self._weights(), strict=True)
@@ -407,7 +397,6 @@ class Groups(Proximal):
 
     def _shorten(self, F: Array, step: float | Array) -> None:
         """Shorten each component's part in each group (p = 2) by step times weight, in place, in one compiled loop."""
-        # `step` is one number or one per component, and there is one weight for each group
         thresholds = np.empty((len(F), len(self.groups)))
         np.multiply(np.reshape(step, (-1, 1)), self._weights(), out=thresholds)
         points, ends = self._members  # the points of all groups, group after group, and where each group ends

@@ -144,7 +144,6 @@ class Report(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, Wt: Any, H: Any) -> Report:
         """Evaluate codes `Wt` (r, n_samples) and components `H` (r, n) in memory, of NumPy or of another library."""
-        # `lost` counts the samples that are not 0, and those of them with codes of 0
         xp, lost = namespace_of(H), Lost.of(problem, Wt)
         used = xp.any(Wt != 0, axis=1) & xp.any(H != 0, axis=1)
         is_zero = lost.n_nonzero > 0 and not bool(xp.any(used))

@@ -24,7 +24,6 @@ def product(A: Any, B: Any) -> Any:
     result = np.empty((A.shape[0], B.shape[1]), A.dtype)
 
     def columns(block: tuple[int, int]) -> None:
-        """Compute the columns ``block[0]:block[1]`` of ``A @ B``."""
         start, stop = block
         np.matmul(A, B[:, start:stop], out=result[:, start:stop])
 
@@ -39,7 +38,6 @@ def _sparse_product(X: Any, A: Array) -> Array:
     out = np.empty((X.shape[0], len(A)), A.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the rows ``block[0]:block[1]`` of ``X @ A.T`` to `out` (n_rows, r); `points` is ``A.T``, contiguous."""
         _sparse_kernels.product_rows(X.data, X.indices, X.indptr, points, *block, out)
 
     work = row_blocks(X)

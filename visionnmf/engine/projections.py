@@ -46,7 +46,6 @@ def project_simplex_columns(F: Array) -> None:
     """Project the columns of the C-contiguous `F` onto the unit simplex, in place."""
 
     def columns(block: tuple[int, int]) -> None:
-        """Project columns ``block[0]:block[1]`` of `F` onto the unit simplex, in place."""
         _penalty_kernels.simplex_columns(F, *block)
 
     size = 4 * _penalty_kernels.TILE  # whole tiles of the kernel

@@ -52,7 +52,6 @@ class _LeastSquares:
     """The least-squares loss, a function of `H`; it uses the Gram matrix ``X.T @ X`` if smaller than the data."""
 
     def __init__(self, X: Array) -> None:
-        """Compute the data's norm, and their Gram matrix if that is smaller; `size` is the loss of a zero model."""
         self.X = X
         self.square = float(np.einsum("ij,ij->", X, X, dtype=np.float64))  # |X|^2
         self.gram: Array | None = None  # X.T @ X (n_features, n_features); None if the data are smaller
@@ -88,7 +87,6 @@ class _Divergence:
     """The Kullback-Leibler divergence, a function of `H`, block by block of rows: the model is never held."""
 
     def __init__(self, X: Array) -> None:
-        """Compute the sums of the features and of all data; the latter, `size`, is the scale of the loss."""
         self.X = X
         self.sums = X.sum(axis=0, dtype=np.float64)  # (n_features,)
         # scale of the loss: sum of the data
@@ -146,7 +144,6 @@ class _Log:
     """Records the objective of each iteration, applies the stopping rule and calls the callback."""
 
     def __init__(self, slope: Any, tol: float, callback: Callback | None) -> None:
-        """Prepare for `slope`, a :class:`_LeastSquares` or :class:`_Divergence`, called for a loss and its gradient."""
         self.stopping, self.callback = Stopping(tol, exact=ROUNDING * slope.size), callback
         # also true after the callback has asked to stop
         self.converged = False

@@ -68,7 +68,6 @@ def _improve_points(
     l1, l2 = (F.dtype.type(scale) * weights for weights in penalty.weights(len(F), F.dtype))
 
     def columns(block: tuple[int, int]) -> None:
-        """Run all HALS sweeps on the columns ``block[0]:block[1]`` of `F`, every second one backward if `alternate`."""
         offset = 0  # column of `F` at which `right` begins
         hals_columns(F, gram, right, offset, low, high, l1, l2, sweeps, alternate, *block)
 

@@ -113,7 +113,6 @@ def _divergence(record: LossRecord) -> bool:
     return record.is_divergence
 
 
-# data that are not arrays of NumPy: the engine's packages :mod:`.distributed` and :mod:`.arrays`
 ELSEWHERE = {"blocks": "data in blocks of rows", "device": "an array on a device"}
 
 LEAST_SQUARES = _only({"frobenius"})
@@ -125,7 +124,6 @@ SOLVERS: dict[str, Solver] = {
     "nenmf-paper": Solver(nenmf.iterate_as_published, LEAST_SQUARES, (L1, L2, Graph), sparse=True, published=True),
     "sbcd": Solver(sbcd.iterate, _divergence, SEPARABLE, weights=True),
     "ccd": Solver(sbcd.iterate_exact, _only({"kullback-leibler"}), SEPARABLE, weights=True, sparse=True),
-    # least squares does not need it
     "spg": Solver(spg.iterate, lambda record: _divergence(record) and not LEAST_SQUARES(record), ANY, weights=True),
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True, published=True),

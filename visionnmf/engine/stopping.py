@@ -103,7 +103,6 @@ class Stopping:
         self.tol, self.exact, self.rounding, self.optimality = tol, exact, rounding, optimality
         self.confirmed_at: float | None = None  # iteration at which the fit may stop; None while the rule does not hold
         self.history: list[float] = []  # objective at the start and after each iteration
-        # predicted relative decrease if as many iterations again ran, and whether the rule holds
         self.change, self.converged = float("inf"), False
 
     def add(self, objective: float, residual: float | None = None) -> bool:

@@ -134,7 +134,6 @@ def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, lo
     while not done and len(stopping.history) <= max_iter:
         sweep(S, H, c)
         done = stopping.add(objective(S, H, c))
-    # iterations, objectives from the start on, whether it has converged, and the relative decrease that is predicted
     return Fit(len(stopping.history) - 1, stopping.history, stopping.converged, stopping.change)
 
 
@@ -144,7 +143,6 @@ def fit_starts(
     """Run :func:`fit_symmetric` from several starts in threads, updating each in place; return the fits in order."""
 
     def run(block: tuple[int, int]) -> Fit:
-        """Fit `S` from start number ``block[0]``, in place, with node weights `c`; blocks hold one start each."""
         return fit_symmetric(S, starts[block[0]], c, max_iter=max_iter, tol=tol, loss=loss)
 
     with one_blas_thread():

@@ -65,7 +65,6 @@ class BagOfWords(Extractor):
     def _learn(self, images: Images) -> None:
         """Cluster descriptors of about `n_samples` patches of randomly chosen images to at most `n_words` words."""
         rng = check_generator(self.random_state)
-        # `_points` finds row, column and scale of patches (n, 3), and `_descriptors` describes each (n, d)
         descriptors = sample_rows(
             images, self.max_pixels, self.n_samples, rng, lambda image: self._descriptors(image, self._points(image))
         )

@@ -276,7 +276,6 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
             ) from error
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that images come as a list, which its checks of matrices would refuse."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # lists of images
         tags.no_validation = True

@@ -40,7 +40,6 @@ class PreparedImage:
     """An image, a file or an array, as 8-bit RGB of at most `max_pixels` (None: any), each form computed once."""
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
-        """Read a file or check an array, and make it 8-bit RGB of at most `max_pixels` (None: of its own size)."""
         pixels, self.note = in_full_range(
             check_image(read_reduced(image)[0] if isinstance(image, str | Path) else image)
         )  # the note says what white is, if that is not sure

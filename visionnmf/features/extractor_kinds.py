@@ -94,7 +94,6 @@ def make_extractor(kind: str, **params: Any) -> Extractor:
     found = re.fullmatch(r"(.+)-([0-9]{1,2})x([0-9]{1,2})", kind) if isinstance(kind, str) else None
     if found:
         kind, params = found[1], {"layout": (int(found[2]), int(found[3])), **params}
-    # its module, the name of its class, and the parameters that make this kind and must not be given again
     entry = KINDS[check_choice(kind, "kind", KINDS)]
     cls = getattr(import_module(f".{entry.module}", __package__), entry.name)
     for name in params:

@@ -39,7 +39,6 @@ class HueWords(BagOfWords):
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a histogram of hues for each patch; `points` (n, 3) are row, column and scale in pixels."""
-        # `grey` is the mean saturation at which a histogram has half its length
         return hue_histograms(image.floats, points, self.n_bins, grey=self.grey)
 
 
@@ -171,7 +170,6 @@ def _histograms(bins: Array, saturation: Array, points: Array, n_bins: int, grey
     total = window.sum(axis=1, keepdims=True)
     # `total` is the sum of the weights of a patch, so that thresholds are mean saturations; grey patches become 0
     coloured = norms > ROUNDING * total
-    # `grey` is the mean saturation that is added to the norm, so that nearly grey patches count little
     return np.where(coloured, patches / np.where(coloured, norms + grey * total, 1), 0).astype(np.float32)
 
 
@@ -197,6 +195,5 @@ def _samples(points: Array, height: int, width: int) -> tuple[NDArray[np.intp], 
 
 def _places(centres: Array, scales: Array, offsets: Array, size: int) -> tuple[NDArray[np.intp], Array]:
     """Return the places of samples along an axis (n, n_offsets), moved into the image, and which lay in it."""
-    # `offsets` are in scales
     places = np.rint(centres[:, np.newaxis] + scales[:, np.newaxis] * offsets).astype(np.intp)
     return np.clip(places, 0, size - 1), (places >= 0) & (places < size)

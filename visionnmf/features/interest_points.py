@@ -122,6 +122,5 @@ def _cornerness(image: NDArray[Any], scale: float) -> NDArray[Any]:
         cv2.Sobel(smooth, cv2.CV_32F, *order, ksize=1, scale=0.5 * fine, borderType=cv2.BORDER_REPLICATE)
         for order in ((1, 0), (0, 1))
     )
-    # The entries of M.
     xx, yy, xy = (_blurred(product, scale) for product in (dx * dx, dy * dy, dx * dy))
     return np.asarray(xx * yy - xy**2 - KAPPA * (xx + yy) ** 2)

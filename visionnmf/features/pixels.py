@@ -75,7 +75,6 @@ class ColorHistogram(Extractor):
 
     def _describe(self, image: PreparedImage) -> NDArray[Any]:
         """Return the joint colour histogram of each cell, as shares of all pixels of the image."""
-        # OpenCV's code of the conversion from RGB (None for RGB), and the least value and the range of each channel
         conversion, low, extent = SPACES[self.space]
         high = np.array(low, np.float32) + np.array(extent, np.float32)
         colours: NDArray[Any] = image.rgb

@@ -245,6 +245,5 @@ def _padded(grey: NDArray[np.uint8], level: int) -> NDArray[np.uint8]:
 
 def _levels(points: NDArray[Any]) -> list[int]:
     """Return the layer of each point's scale, counted from the first layer of octave 0; negative in finer octaves."""
-    # LAYERS layers double the scale
     levels: list[int] = np.rint(LAYERS * np.log2(points[:, 2] / FIRST_SCALE)).astype(int).tolist()
     return levels

@@ -101,7 +101,6 @@ class Child:
         seconds: int = PROCESSOR_SECONDS,
         deadline: float = DEADLINE,
     ) -> None:
-        """Start the process, which imports `modules`."""
         self._seconds, self._deadline, self._late, self.ended = seconds, deadline, False, False
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START],

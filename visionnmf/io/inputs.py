@@ -368,7 +368,6 @@ def standard_input(*, poll: float = 0.5, stop: Callable[[], bool] | None = None)
     number = sys.stdin.fileno()
 
     def pieces() -> Iterator[bytes | None]:
-        """Yield what comes, and None after each `poll` seconds without anything."""
         while stop is None or not stop():
             waiting = select.select([number], [], [], poll)[0]
             data = os.read(number, CHUNK_BYTES) if waiting else None

@@ -224,7 +224,6 @@ class _Members(dict[str, Any]):
     """The arrays of an open file by name. Each is read when it is asked for, and only once."""
 
     def __init__(self, file: Any) -> None:
-        """Take the open archive `file`; `unread` has the names of the members that nothing has asked for."""
         super().__init__()
         self._file = file
         self.unread = set(file.files)
@@ -256,7 +255,6 @@ def class_finder(*classes: type, others: tuple[FindClass, ...] = ()) -> FindClas
     known = {kind.__name__: kind for kind in classes}
 
     def find(name: str) -> type:
-        """Return the class of this name; raise KeyError if there is none."""
         for other in (known.__getitem__, *others):
             with suppress(KeyError):
                 return other(name)
@@ -269,7 +267,6 @@ def check_model(kind: type) -> Callable[[Any], Any]:
     """Return a function that returns a fitted model of a class, and raises an error of DAMAGE for anything else."""
 
     def check(model: Any) -> Any:
-        """Return the model if it is of the class and fitted."""
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(check_type(model, "the model", kind))

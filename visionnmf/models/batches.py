@@ -51,7 +51,6 @@ class CheckedSamples(Samples):
     """The samples of a problem that is in memory and was checked as a whole."""
 
     def __init__(self, problem: Problem) -> None:
-        """Take the problem of all samples."""
         self._problem = problem
         X = problem.X
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_not_numpy(X) else X.dtype
@@ -66,7 +65,6 @@ class MappedSamples(Samples):
     """The samples of a memory map, and the weights of their entries or None; none of them are checked."""
 
     def __init__(self, X: np.memmap, weights: Any) -> None:
-        """Take a memory map (n_samples, n_features) and weights that broadcast to it, or None."""
         self._X, self._weights = X, None
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), _float(X)
         if weights is not None:
@@ -87,7 +85,6 @@ class BlockSamples(Samples):
     """The samples of a Dask array: the client or Dask reads a block while the one before it is learnt."""
 
     def __init__(self, model: Any, X: Any, weights: Any, *, reset: bool) -> None:
-        """Check the array for `model`, and cut it into blocks of rows."""
         data = DaskBlocks(model, X, weights, reset=reset)
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), data.dtype
         self._X, self._weights = data.X, data.weights
@@ -104,9 +101,7 @@ class BlockSamples(Samples):
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the data and the weights of each batch; the samples of a block must follow each other in `order`."""
-        # `_ends` has the number after the last sample of each block
         of_row = np.searchsorted(self._ends, order[: work[-1][1]], side="right")  # block of a sample
-        # the numbers of the blocks, in the order in which they are needed
         numbers = of_row[np.flatnonzero(np.diff(of_row, prepend=-1))].tolist()
         reading = self._blocks(numbers)  # yields for each block its data and, if there are any, its weights
         number = -1

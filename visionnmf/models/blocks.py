@@ -235,7 +235,6 @@ def open_crew(data: DaskBlocks, check: BlockCheck, need: int) -> Crew:
             f"a block of {largest} samples: {block / 2**30:.2f} GiB of memory are needed and "
             f"{min(limits) / 2**30:.2f} GiB are there; pass float32, or smaller blocks by X.rechunk"
         )
-    # delayed objects of Dask, each of which reads and checks a block
     in_files = share > ROOM and not data.is_sparse
     recipes = data.recipes(replace(check, in_files=in_files))
     if client is not None:
@@ -280,7 +279,6 @@ def fit_dask(
     crew = open_crew(data, check, data.memory(record.name, start.n_components))
     try:
         sums = checked_sums(crew, data.dtype)
-        # the default of the loss's parameter is scaled by the mean of the observed entries
         loss = loss_at_mean(model.loss, model.loss_parameter, lambda: sums.observed / sums.n_given or 1.0)
         weights = np.ones((1, 1), data.dtype) if sums.n_weighted else None  # `n_weighted` blocks have weights
         # an empty matrix in place of the data says that they are sparse
@@ -316,7 +314,6 @@ def fit_dask(
 
 def _penalties(model: Any, data: DaskBlocks, ridge: float) -> dict[str, Any]:
     """Return the engine's penalties by factor, with the `ridge`; raise ParameterError if one links samples."""
-    # `resolve` checks a penalty and returns it in the engine's form; what depends on training data needs these
     codes = given_penalty(model.penalty_W, "W")
     sides = {"W": codes.resolve("W", None, data.dtype)}  # None: such terms are left out, and refused in the next line
     refuse_coupled(codes, sides["W"])

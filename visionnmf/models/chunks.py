@@ -38,7 +38,6 @@ class ArrayRows:
     names: list[str] | None = None
 
     def __init__(self, source: Any) -> None:
-        """Take an array, sparse matrix or table whose rows, or images along the first axis, are the samples."""
         check_sparse(source, "X")
         _refuse_masked(source, "X")
         self.names = feature_names(source)
@@ -105,7 +104,6 @@ class Iterated:
     n_samples = None  # not known before the end
 
     def __init__(self, source: Iterable[Any]) -> None:
-        """Keep an iterable of arrays or sparse matrices."""
         self._source = source
         self.repeatable = not isinstance(source, Iterator)
         self._n_features: int | None = None  # known from the first chunk on, as are the names, if there are any
@@ -113,7 +111,6 @@ class Iterated:
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the items as checked matrices of any number of rows, whatever `size` is wanted, without `skip` rows."""
-        # `skip` counts down the samples that are still to be left out.
         for number, piece in enumerate(self._source, start=1):
             chunk = _checked(piece, number, self._n_features)
             if not chunk.shape[0]:

@@ -107,7 +107,6 @@ class ConservativeNMF(LinearModel):
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that `X` may be sparse."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -195,7 +194,6 @@ class ConservativeNMF(LinearModel):
             count, error = self._open_batch  # samples of the unfinished batch, and the sum of their errors
             # at least 1, because a `batch_size` that was lowered may leave an open batch that is full already
             samples = X[done : done + max(1, self.batch_size - count)]
-            # the errors of the samples, as they were before each was learnt; changes encoder and components in place
             found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
             done += len(found)
             self.n_samples_seen_ += len(found)

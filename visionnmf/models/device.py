@@ -127,7 +127,6 @@ def fit_on_device(
     loss = loss_at_mean(model.loss, model.loss_parameter, lambda: given or 1.0)
     penalties = _penalties(model, data, ridge)
     problem = Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
-    # the problem with the weights of samples in its data or entries, and what its rows were multiplied by
     weighted, row_scale = with_sample_weight(problem, sample_weight)
     solver = choose(model.solver, weighted, elsewhere="device")
     name = "components_init"
@@ -139,12 +138,8 @@ def fit_on_device(
 
         def fit_once() -> tuple[Fit, Any]:
             """Fit from another start; return the fit and its components."""
-            # `codes`, and the components in `start`, are given or None; then they are drawn with the generator of
-            # `start`. `row_scale`, if not None, has multiplied the rows of `weighted`, the problem with weighted
-            # samples.
             Wt, H = start_factors(weighted, start, codes, row_scale)
             found = fit(weighted, Wt, H, solver=solver, max_iter=model.max_iter, tol=model.tol, callback=report)
-            # the fit has changed `H` in place
             return found, H
 
         result, H = fit_best(model.n_init, solver, fit_once, report)

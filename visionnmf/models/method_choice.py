@@ -96,7 +96,6 @@ def _learn(
         n_first = max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
         H = begin.components(problem.samples(slice(0, n_first)), n_components, init, rng)
     state = method.state.start(H)
-    # `learn` changes components and state in place; the losses that it returns are not needed
     for block in blocks(n_samples, options.batch_size):
         method.learn(Batch(problem.samples(slice(*block)), options, rng), H, state)
     return H

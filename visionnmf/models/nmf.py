@@ -256,7 +256,6 @@ class NMF(WithPenalties, LinearModel):
     measure_optimality: bool = True
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn whether `X` may be sparse, which the loss decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
         # "auto" chooses "frobenius" or another loss that takes the data, so it takes sparse ones as "frobenius" does
         record = find_loss("frobenius" if isinstance(self.loss, str) and self.loss == choices.AUTO else self.loss)
@@ -377,7 +376,6 @@ class NMF(WithPenalties, LinearModel):
             given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
-        # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         solver = choose(self.solver, fitted)
@@ -410,7 +408,6 @@ class NMF(WithPenalties, LinearModel):
                 spread_apart(fitted, *factors)
             found = limits(fitted, *factors, callback=report)
             objectives.append(found.history[-1])
-            # `fit` has changed the factors in place
             return found, factors
 
         with one_blas_thread():
@@ -479,7 +476,6 @@ class NMF(WithPenalties, LinearModel):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         sides = {}
         for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
-            # l2 on both factors stands for the nuclear norm of the model
             sides[side] = _resolved(penalty, side, data, data.dtype).with_ridge(ridge)
         zero_weight = self._weight_of_zeros(data)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight), ridge

@@ -194,7 +194,6 @@ class OnlineNMF(WithPenalties, LinearModel):
     callback: Callback | None = None
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn whether `X` may be sparse, which the method decides, and whether it may hold NaN."""
         tags = super().__sklearn_tags__()
         method = METHODS.get(self.method) if isinstance(self.method, str) else None
         tags.input_tags.sparse = self.method == AUTO or (method is not None and method.sparse)
@@ -232,7 +231,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         samples = self._samples(methods[0], X, weights, reset=True)
         options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
-        # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
         if options.horizon is None:  # the number of batches over which the steps of some methods become shorter
             options = replace(options, horizon=len(blocks(len(kept), options.batch_size)) * self.max_iter)
@@ -266,7 +264,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         with as_before(self) if in_parts(X) else nullcontext():
             samples = self._samples(methods[0], X, weights, reset=first)
             options = self._options(methods[0])
-            # the checked weights of the samples (None: all 1), and the indices of the samples whose weight is not 0
             given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
             # a stream that has begun goes on with the random numbers of its state
             rng = RandomState(check_seed(self.random_state) if first else None)
@@ -390,7 +387,6 @@ class OnlineNMF(WithPenalties, LinearModel):
     def _check_state(self, low: float = 0.0) -> None:
         """Raise ValueError if a model that was read from a file cannot continue to learn."""
         super()._check_state(low)
-        # `state_` has the name of the method, what it remembers of the samples, and the state of the random numbers
         found = [method for method in self._methods() if method.name == self.method_]  # one at most
         if not found:
             raise ValueError("state_ is of another method")
@@ -481,7 +477,6 @@ class OnlineNMF(WithPenalties, LinearModel):
         loss, work = 0.0, blocks(len(order), options.batch_size)
         state = self._memory(method)
         for block, batch in zip(work, self._batches(method, training.samples, order, work), strict=True):
-            # to the library and the device of the data, where they may not be yet
             self.components_ = beside(batch.X, self.components_)
             state = replace(state, **{name: beside(batch.X, value) for name, value in vars(state).items()})
             weights = cast(training.weights_of(order[slice(*block)]), numpy_dtype(self.components_))

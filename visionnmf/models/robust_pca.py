@@ -31,7 +31,6 @@ class _RobustPCA(LinearModel):
     saved_attributes = (*LinearModel.saved_attributes, "singular_values_")
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that data of any sign are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = False
         return tags

@@ -51,7 +51,6 @@ class Checkpoint:
     live: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ParameterError if `every`, the batches between two checkpoints, or a flag is not allowed."""
         check_count(self.every, "every")
         check_flag(self.resume, "resume")
         check_flag(self.live, "live")
@@ -159,7 +158,6 @@ class _Stream:
     """A model, the source from which it learns, and how far it has come."""
 
     def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
-        """Take a model, chunks of samples, the batch size, and the seed of orders, or None for the source's order."""
         self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt

@@ -116,7 +116,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that `X` is a matrix of affinities of the samples, >= 0."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = True
         tags.input_tags.positive_only = True

@@ -25,8 +25,6 @@ class AdmmOnDevice:
     """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.admm.follow`."""
 
     def __init__(self, problem: Problem, Wt: Any) -> None:
-        """Take the problem and its codes, which change in place, and make room for the dual, as large as the data."""
-        # HALS sweeps over either factor; every second one runs backward if that damps the oscillation of the iterates
         self.loss, alternate = problem.loss, admm.back_and_forth(problem)
         self._codes = factors.Sweeps(problem.penalty_W, admm.SWEEPS, alternate=alternate)
         self._components = factors.Sweeps(problem.penalty_H, admm.SWEEPS, alternate=alternate)

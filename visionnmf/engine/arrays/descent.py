@@ -31,7 +31,6 @@ class DescentOnDevice:
     """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`."""
 
     def __init__(self, problem: Problem, Wt: Any, clip: bool) -> None:
-        """Take the problem and its codes `Wt`, which :meth:`accept` overwrites with the best ones so far."""
         self._problem, self._clip = problem, clip
         self._codes = hals.ExtrapolatedCodes(Wt, problem.penalty_W)
         M, xp = problem.weights, namespace_of(Wt)

@@ -34,7 +34,6 @@ def fit(problem: Problem, Wt: Any, H: Any, *, solver: str, max_iter: int, tol: f
 
 def codes(problem: Problem, Wt: Any, H: Any) -> None:
     """Overwrite the codes `Wt` (r, n_samples) of fixed components `H` (r, n); the penalty is a box, l1 and l2."""
-    # L21 without l1 and l2 has the codes of least squares
     same = problem.loss.record.codes_as
     if same is not None and not problem.penalty_W.shrinks:
         problem = replace(problem, loss=Loss(same))

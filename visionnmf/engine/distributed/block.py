@@ -327,5 +327,4 @@ class _ZeroResiduals:
 
     def move(self, shares: Array) -> None:
         """Move the derivatives of feature j by the share ``shares[j]`` towards the `goal`."""
-        # those of feature j are at `indptr[j]:indptr[j + 1]`
         self.signs += np.repeat(shares, np.diff(self.bounds.indptr)) * (self.goal - self.signs)

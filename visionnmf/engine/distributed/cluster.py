@@ -145,7 +145,6 @@ class ClusterCrew(Crew):
         while not future.done():
             time.sleep(0.01)
         if future.status == "error":
-            # raises the error
             future.result()
 
     def _parts(self, data: dict[int, Any], workers: dict[str, int]) -> dict[str, list[int]]:

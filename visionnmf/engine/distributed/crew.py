@@ -61,7 +61,6 @@ class LocalCrew(Crew):
     """A crew whose blocks are in this process and share its threads."""
 
     def __init__(self, data: Sequence[BlockData], sizes: Sequence[int]) -> None:
-        """Take the data of all blocks and their numbers of rows; one shard holds them all and answers messages."""
         super().__init__(sizes)
         # the numbers of the blocks, here all of them, and that of the first row of each among all rows
         self._shard = Shard(data, range(len(data)), self.starts)

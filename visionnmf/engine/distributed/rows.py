@@ -94,7 +94,6 @@ class AdmmRowsInBlocks:
     """Rows in blocks for :func:`..solvers.admm.follow`."""
 
     def __init__(self, rows: RowsInBlocks) -> None:
-        """Take the rows, and from them the loss, which :func:`..solvers.admm.follow` reads."""
         self.loss = rows.problem.loss
         self._rows = rows
 
@@ -121,7 +120,6 @@ class DescentRowsInBlocks:
     """Rows in blocks for :func:`..solvers.hals.descend`; `kind` is that of :meth:`.block.Block.prepare_descent`."""
 
     def __init__(self, rows: RowsInBlocks, kind: str) -> None:
-        """Tell all blocks to prepare for a descent: `kind` is "gram", "filled" (weights) or "clipped" (Huber loss)."""
         self._rows, self._crew, self._kind = rows, rows.crew, kind
         largest = float(rows.sums.largest_weight.value)  # the largest weight of an entry, over all blocks
         # factor of the penalties: with weights, the sweeps minimise an upper bound of the loss divided by `largest`
@@ -168,14 +166,12 @@ def iterate(rows: RowsInBlocks, solver: str, H: Array, *, max_iter: int) -> Iter
     """Run "admm" or "hals" on rows in blocks as in memory; update `H` in place, and yield progress."""
     if solver == "admm":
         return admm.follow(AdmmRowsInBlocks(rows), H, max_iter=max_iter)
-    # with weights, the model fills in a part of each entry; without, the loss follows from Gram matrices
     kind = "filled" if rows.weighted else "gram"
     return hals.descend(DescentRowsInBlocks(rows, kind), H, rows.problem.penalty_H, max_iter=max_iter)
 
 
 def report(rows: RowsInBlocks, H: Array) -> Report:
     """Evaluate the final codes, which the message "finish" has found, with the components `H`."""
-    # sums over all blocks; a sample that is not 0 counts as lost if all its codes are 0
     sums = ReportSums(*rows.crew.sum_of("report", H))
     lost = Lost(int(sums.n_nonzero), int(sums.n_lost), sums.n_entries / rows.sums.n_entries)
     is_zero = lost.n_nonzero > 0 and not (sums.used.astype(bool) & H.any(axis=1)).any()

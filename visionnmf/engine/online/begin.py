@@ -33,7 +33,6 @@ def components(problem: Problem, n_components: int, init: str, rng: RandomState)
     X = plain.X
     if problem.weights is not None:  # missing entries count as average for the scale of the start
         X = np.where(problem.weights > 0, X, X.sum(dtype=np.float64) / (problem.weights > 0).sum()).astype(X.dtype)
-    # `fit` improves both in place; the codes are not needed afterwards
     Wt, H = STARTS["random" if init == "batch" else init](X, n_components, rng)
     if init == "batch" and X.mean() > 0:  # samples of zeros teach nothing
         fit(plain, Wt, H, solver=choose("auto", plain), max_iter=ITERATIONS, tol=0)

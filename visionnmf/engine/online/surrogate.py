@@ -50,7 +50,6 @@ def learn(batch: Batch, H: Array, state: Sums) -> float:
 
 def improve_components(problem: Problem, H: Array, state: Sums) -> None:
     """Sweep over the components once, in place; without penalties any scale is as good, and they get norm 1."""
-    # the penalty of the components counts once for each sample
     improve(H, state.A, state.B, problem.penalty_H, sweeps=COMPONENTS_SWEEPS, scale=state.weight)
     if not problem.penalty_W.active_terms and not problem.penalty_H.active_terms:
         state.normalise(H)

@@ -127,7 +127,6 @@ def follow(rows: Any, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     total = totals.total or 1.0
     for iteration in range(max_iter):
         sums = rows.step(H, inverse_rho, decay)  # updates the codes; the loss is that before
-        # updates H from the Gram matrix of the codes and their product with the target of least squares
         penalty = rows.improve_components(H, sums, inverse_rho)
         loss = sums.loss
         residual = sums.residual / total * largest / max(loss, np.finfo(float).tiny)
@@ -221,7 +220,6 @@ class AdmmInMemory:
         if not _form(problem.loss).valued:  # the pass does not compute this loss and reports 0
             loss = problem.loss_value(Wt, H)
         with one_blas_thread():
-            # also writes `losses` and `residuals`; returns the product of the new codes and the targets
             right = self._update_codes(H, inverse_rho, decay)
             gram = Wt @ Wt.T
         return Pass(right, gram, loss + float(self.losses.sum()), float(self.residuals.sum()), penalty)
@@ -229,7 +227,6 @@ class AdmmInMemory:
     def _update_codes(self, H: Array, inverse_rho: float, decay: float) -> Array:
         """Update the codes in place; return ``Wt @ V`` (r, n) for the targets V of least squares."""
         Wt = self.Wt
-        # what all blocks share: components, their Gram matrix, 1 / rho of each row, and the factor of the dual
         step = _Step(H, H @ H.T, np.full(len(self.losses), inverse_rho, H.dtype), H.dtype.type(decay))
         if self.targets is None:
             return self._sum(lambda chunk: self._update_separable(chunk, step))

@@ -60,7 +60,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     if problem.is_sparse and problem.zero_weight == 1 and separable(problem):
         yield from sparse_hals.iterate(problem, Wt, H, max_iter=max_iter)
         return
-    # `_updates_for` selects the updates that suit the weights and the sparsity of the data
     yield from descend(DescentInMemory(problem, Wt, _updates_for(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
@@ -108,7 +107,6 @@ class ExtrapolatedCodes:
     """
 
     def __init__(self, Wt: Any, penalty: Penalties) -> None:
-        """Start from the codes `Wt`; extrapolated codes are projected onto the constraint of `penalty`."""
         self.best, self.penalty = Wt, penalty  # the best codes so far, written to the given array
         self.last, self.extrapolated = copied(Wt), copied(Wt)  # the last accepted ones, before and after extrapolation
         self.new, self.new_extrapolated = self.last, self.extrapolated  # of the present step, not yet accepted
@@ -122,7 +120,6 @@ class ExtrapolatedCodes:
     def accept(self) -> None:
         """Keep the codes of the last step: the extrapolated ones have lowered the objective and are now the best."""
         self.best[:, :] = self.new_extrapolated
-        # where the next step starts, and from where it measures the change
         self.extrapolated, self.last = self.new_extrapolated, self.new
 
     def reject(self) -> None:
@@ -139,7 +136,6 @@ class DescentInMemory:
     """The rows of a problem in memory and their codes, which change in place."""
 
     def __init__(self, problem: Problem, Wt: Array, updates: Any) -> None:
-        """Take the problem, its codes, which change in place, and the updates of each factor that suit the problem."""
         self._problem, self._updates = problem, updates
         self._codes = ExtrapolatedCodes(Wt, problem.penalty_W)
 
@@ -203,7 +199,6 @@ class Gram:
 
     def improve_codes(self, Wt: Array, H: Array) -> None:
         """Run HALS sweeps on the codes, in place."""
-        # `data`: the target of least squares, that is, X or what a subclass puts in its place
         gram, right = product(H, H.T), right_sides(self.data, H)
         sweeps = self.sweeps(*H.shape)  # as many as one product with the data should serve
         quadratic.improve(Wt, gram, right, self.problem.penalty_W, sweeps=sweeps, scale=self.scale)
@@ -220,7 +215,6 @@ class Gram:
 
     def sweeps(self, r: int, n: int) -> int:
         """Return how many sweeps one product with a fixed factor (r, n) should serve."""
-        # about as many cost as much as the product
         share = n // r if self.separable and not self.problem.is_sparse else 0
         return min(max(LEAST_SWEEPS, share), MOST_SWEEPS)
 
@@ -243,7 +237,6 @@ class Filled(Gram):
         """Allocate the filled data, or take `out`; `largest` is the largest weight of all rows if these are some."""
         super().__init__(problem)
         self.weights = weights
-        # filled data, written by `improve_codes`
         self.data = np.empty_like(problem.X) if out is None else out
         self.transposed = self.data.T  # a view
         # the penalties are multiplied by it, because filling divides the loss by the largest weight
@@ -272,7 +265,6 @@ class Clipped(Filled):
     """Updates on the model plus clipped residuals, refreshed before each iteration; they majorise the Huber loss."""
 
     def __init__(self, problem: Problem, largest: float | None = None, out: Array | None = None) -> None:
-        """Allocate the targets of least squares, or take `out`: the model plus residuals clipped to [-delta, delta]."""
         # without weights the largest one, which is all that the base class takes from them, is 1
         weights = np.ones((1, 1), problem.X.dtype) if problem.weights is None else problem.weights
         super().__init__(problem, weights, largest, out)
@@ -315,7 +307,6 @@ def _descend_weighted(problem: Problem, Ft: Array, A: Array) -> None:
     l1, l2 = penalty.weights(len(Ft), X.dtype)
 
     def rows(block: tuple[int, int]) -> None:
-        """Run :data:`RESIDUAL_SWEEPS` sweeps on the codes `Ft` (r, n_rows) of some rows, with up-to-date residuals."""
         kernels.weighted_hals_rows(X, problem.weights, Ft, A, low, high, l1, l2, RESIDUAL_SWEEPS, *block)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because each row takes several sweeps
@@ -356,7 +347,6 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
         grams = gram if M is None else _weighted_grams(A, M[start:stop])
         right = _right_rows(X[start:stop], None if M is None else M[start:stop], A)
         F = np.full(right.shape, low)  # all codes start at their lower bound
-        # coordinate descent, then block principal pivoting; `settled` (n_rows,) says whose conditions hold
         settled = quadratic.solve(F, grams, right, penalty, sweeps=sweeps, tol=CODES_TOLERANCE)
         for j in np.flatnonzero(~settled):  # rounding kept block pivoting from ending: gradient steps instead
             column = F[j][:, None].copy()

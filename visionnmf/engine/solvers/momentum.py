@@ -27,7 +27,6 @@ class Momentum:
     def __init__(
         self, first: float, *, growth: float, ceiling_growth: float, floor: float, cut: float = float("inf")
     ) -> None:
-        """Start with the momentum `first`, the share of a factor's last change that is added once more."""
         self.value, self.ceiling = first, 1.0
         self.growth, self.ceiling_growth, self.floor, self.cut = growth, ceiling_growth, floor, cut
 

@@ -76,7 +76,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 def iterate_as_published(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
     """Run Algorithm 3 of MahNMF (Guan et al. 2012) as the code of its authors does; yield as :func:`iterate` does."""
-    # for each iteration: the smoothing, and the number of steps for each factor
     path = [(PAPER_SMOOTHING / (t + 1), int(PAPER_STEPS * (t + 1) ** 0.5)) for t in range(max_iter)]
     yield from follow(problem, Wt, H, path, PUBLISHED)
 
@@ -94,7 +93,6 @@ def follow(
         objective = problem.penalty_value(Wt, H)
         with one_blas_thread():
             objective += half(problem, Wt, H, smoothing=smoothing, steps=steps, options=options)
-            # its loss, that between both updates, is not needed
             half(problem.transposed, H, Wt, smoothing=smoothing, steps=steps, options=options)
         yield Iteration(objective)
 

@@ -67,7 +67,6 @@ def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps
     rounding = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses before."""
         # memory of the kernel: the components times the weights `M` of a row's entries, or without weights the
         # components, and three vectors. `terms` are bounds, penalty weights, alpha and a graph. `rounding` is the
         # relative error of a sum, from which the kernel decides which residuals count as 0.

@@ -87,7 +87,6 @@ def improve(
         def improve(block: tuple[int, int]) -> None:
             """Update the codes of the rows ``block[0]:block[1]`` in place, and write their losses after."""
             rows = slice(*block)
-            # `fixed`: what all rows share
             losses[rows] = sbcd_rows.improve(X[rows], None if M is None else M[rows], Ft[:, rows], fixed)
 
         map_blocks(improve, row_blocks(X), parallel=X.size > BLOCK_ELEMENTS)
@@ -284,7 +283,6 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     codes, A = Ft.astype(np.float64), A.astype(np.float64)
 
     def improve(block: tuple[int, int]) -> None:
-        """Run Newton's method on the codes of some rows, in place."""
         rows = slice(*block)
         newton.improve(problem.samples(rows), codes[:, rows], A)
 

@@ -54,7 +54,6 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     rounding, zero_weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)  # relative rounding of sums
 
     def sweep(block: tuple[int, int]) -> None:
-        """Sweep over the codes of the rows ``block[0]:block[1]`` in place by medians, and write their losses before."""
         longest = _longest_row(X.indptr, *block)
         # `points` and `sums` are the components (n, r) and their sums (r,), which serve the entries that are not
         # stored; `rounding` is the relative error of a sum, and the arrays in the last line are scratch
@@ -91,7 +90,6 @@ def _descend(
     box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
 
     def sweep(block: tuple[int, int]) -> None:
-        """Update the codes `Ft` (r, n_rows) of rows ``block[0]:block[1]`` in place, and write their losses before."""
         _sparse_kernels.descend_rows(
             X.data, X.indices, X.indptr, Ft, points, sums, *box_l1_l2, sweeps, tolerance, model_floors, *block, losses
         )
@@ -133,7 +131,6 @@ def newton_codes(problem: Problem, Wt: Array, H: Array) -> None:
 
 def residual_codes(problem: Problem, Wt: Array, H: Array) -> None:
     """Solve for the codes by least squares on the stored entries, from the lower bounds, in double precision."""
-    # raises an error if a penalty links codes to each other; that of H is left out, because H is fixed here
     refuse_coupled(replace(problem, penalty_H=NONNEGATIVE))
     wide = replace(problem, X=problem.X.astype(np.float64))
     codes = np.full(Wt.shape, problem.penalty_W.box(np.float64)[0])  # the lower bound of codes
@@ -149,7 +146,6 @@ def median_codes(problem: Problem, Wt: Array, H: Array) -> None:
     decay = CODES_GROWTH ** (-1 / CODES_ITERATIONS)  # of 1 / rho: rho grows by CODES_GROWTH over all iterations
 
     def solve(block: tuple[int, int]) -> None:
-        """Run ADMM on the Manhattan loss of rows ``block[0]:block[1]``, and write their codes to `Wt`."""
         start, stop = block
         # (n_rows, 5, r): lower bound, upper bound, cost, ridge and scale of each code
         terms = _terms(problem, points, start, stop)

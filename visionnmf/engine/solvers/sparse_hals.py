@@ -52,7 +52,6 @@ class _Factor:
     """A factor or a part of one, stored point by point: `last` before extrapolation, `extrapolated` after it."""
 
     def __init__(self, F: Array, penalty: Penalties, share: float = 1.0) -> None:
-        """Copy the factor `F` (r, n_points) point by point."""
         self.last = np.array(F.T, order="C")  # (n_points, r)
         self.extrapolated = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
@@ -69,7 +68,6 @@ class _SamplePart:
     """A range of the samples: their codes, and their data by columns."""
 
     def __init__(self, X: Any, Wt: Array, penalty: Penalties, start: int, stop: int) -> None:
-        """Take rows ``start:stop`` of `X`, also by columns for the components, and a copy of their codes."""
         self.rows = slice(start, stop)
         self.codes = _Factor(Wt[:, self.rows], penalty)
         indptr = X.indptr[start : stop + 1]
@@ -77,7 +75,6 @@ class _SamplePart:
         # views: slicing the array would copy
         data = sp.csr_array((X.data[inside], X.indices[inside], indptr - indptr[0]), (stop - start, X.shape[1]))
         self.columns = data.T.tocsr()  # (n_features, rows of the part)
-        # ranges of rows, and of columns, that threads process
         self.blocks, self.column_blocks = row_blocks(data), row_blocks(self.columns)
 
 
@@ -85,7 +82,6 @@ class _Model:
     """Both factors, and the double-precision sums over the samples, which belong to the extrapolated codes."""
 
     def __init__(self, problem: Problem, X: Any, Wt: Array, H: Array, *, parts: int, share: float = 1.0) -> None:
-        """Copy the factors and split the samples into at most about `parts` parts."""
         r, n = H.shape
         # size of a part: enough stored entries for the cost of the sweep over the components that follows each part
         entries = max(PART_ENTRIES * r * n, (X.nnz + X.shape[0]) / parts)
@@ -131,7 +127,6 @@ class _Model:
         codes, X = part.codes, self.X
 
         def rows(block: tuple[int, int]) -> None:
-            """Run the product, the sweeps and the extrapolation for some rows of the part."""
             # row `part.rows.start` of X belongs to the first codes, of which both versions (rows, r) are overwritten
             _sparse_kernels.hals_rows(
                 X.data, X.indices, X.indptr, part.rows.start, H, gram, totals, codes.extrapolated, codes.last,
@@ -146,7 +141,6 @@ class _Model:
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
 
         def columns(block: tuple[int, int]) -> None:
-            """Add to the sums and improve the components for some features, rows of the transposed data."""
             # row `offset`, 0, of the data belongs to the first row of `change` (n_rows, r), by which codes have changed
             # the kernel adds ``X.T @ change`` to `totals`, sweeps from the extrapolated components, writes the result
             # to `last`, and extrapolates it again, by the share `step` of its change

@@ -194,7 +194,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
 
 def _start_by_coordinate_descent(problem: Problem, Wt: Array, H: Array, objective: float) -> None:
     """Start from a short :mod:`.sbcd` fit without the penalties that it lacks, in place, if that is better."""
-    # without what coordinate descent lacks
     easy = [Penalties(p.low, p.high, p.l1, p.l2) for p in (problem.penalty_W, problem.penalty_H)]
     W_new, H_new = Wt.copy(), H.copy()
     for _ in sbcd.iterate(replace(problem, penalty_W=easy[0], penalty_H=easy[1]), W_new, H_new, max_iter=START):
@@ -213,7 +212,6 @@ def codes(problem: Problem, Wt: Array, H: Array) -> None:
     X, weights = problem.X, problem.weights
 
     def rows(block: tuple[int, int]) -> None:
-        """Write the codes of some rows by projected gradient, :data:`CODES_STEPS` steps; sparse rows become dense."""
         part = slice(*block)
         _simplex_kernels.simplex_codes(
             X[part].toarray() if problem.is_sparse else X[part], None if weights is None else weights[part], A,

@@ -186,7 +186,6 @@ class Timeline:
         below = accumulate(n for _, n in sorted(intervals.items()))
         # nine tenths of the intervals are as long, or longer
         least = next(each for each, n in zip(sorted(intervals), below, strict=True) if n > HOLES * (self.count - 1))
-        # without pauses
         counts = {each: n for each, n in intervals.items() if each <= max(1000 * PAUSE, TIMES_USUAL * least)}
         n_single = sum(n for each, n in counts.items() if each <= LONG * least)
         if self.count <= 1 / HOLES or n_single < MIXED * self.count:

@@ -113,14 +113,12 @@ class VideoWriter:
         self._stream: Any = None
 
     def __enter__(self) -> VideoWriter:
-        """Open the file."""
         lifetime = self._open()
         lifetime.__enter__()
         self._lifetime = lifetime
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Finish the file, or remove it if an error occurred."""
         lifetime, self._lifetime = self._lifetime, None
         assert lifetime is not None
         lifetime.__exit__(*error)
@@ -203,11 +201,9 @@ class VideoWriter:
             raise ParameterError(f"time must be None; got {time}; make the writer with timed=True")
         # The time in units of `_time_base`: without a time, that is the number of the frame.
         due = self.frames_written if time is None else round(Fraction(time) / self._time_base)
-        # `_pts` is the time of the last frame; encoders need increasing times
         self._pts = max(due, self._pts + 1)
         with self._encoding_errors():
             source = "gray" if self.grey else "rgb24"
-            # `_colours` are options of the conversion to BT.709, empty for lossless video
             picture = VideoFrame.from_ndarray(np.ascontiguousarray(frame), format=source)
             if source != self._pixel_format:
                 picture = convert(self._converter, picture, format=self._pixel_format, **self._colours)
@@ -235,7 +231,6 @@ def _encoding(codec: str, width: int, height: int, grey: bool) -> tuple[str, str
         return "ffv1", "gray" if grey else "bgr0", options | ({"slices": "1"} if width == 1 else {})
     # H.264 with colours at half resolution takes even sides only
     if "libx264" in av.codecs_available and width % 2 == 0 and height % 2 == 0:
-        # x264 holds several frames in memory before it writes the first one; of large pictures it should hold fewer
         fewer_held = _FEWER_HELD if width * height > _LARGE else {}
         return "libx264", "yuv420p", {"preset": "veryfast", "crf": "20", **fewer_held}
     return "libvpx-vp9", "yuv420p", {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "crf": "24", "b": "0"}

@@ -111,7 +111,6 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
     roots: bool = True
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that `X` must be what the model takes, and that `y` may be marks of several words."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(MultiviewNMF() if self.model is None else self.model).input_tags
         tags.classifier_tags.multi_label = True

@@ -299,7 +299,6 @@ def _ridge_of_gaps(model: NMF, scaled: Views, n_samples: int) -> float:
 
 def second_iterations(max_iter: int, n_iter: int) -> int:
     """Return the maximum number of iterations of the second fit if the first took `n_iter` of `max_iter`."""
-    # divided and rounded up
     return max(-(-max_iter // SHORTER), max_iter - n_iter)
 
 

@@ -218,7 +218,6 @@ class MultiviewNMF(LinearModel):
     verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn whether views may be sparse and may hold NaN."""
         tags = super().__sklearn_tags__()
         record = find_loss(self.loss)
         # whether the loss takes sparse data whose zeros count as much as other entries (weight 1)
@@ -406,7 +405,6 @@ class MultiviewNMF(LinearModel):
         total = self.n_init * self.max_iter + bool(sparsity.parameter) * second_iterations(self.max_iter, self.max_iter)
 
         def after(iteration: int, objective: float) -> Any:
-            """Report an iteration to `progress`, print it, and return whether the user's callback ends this step."""
             progress(FINDING, next(done), total)  # `done` counts the iterations of both steps
             return report(iteration, objective)  # prints, and calls the user's callback
 

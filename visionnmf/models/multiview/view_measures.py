@@ -96,7 +96,6 @@ def given_weights(given: Any, names: Sequence[str]) -> Array:
         given = [weights.get(name, 1.0) for name in names]
     if np.ndim(given) != 1 or len(given) != len(names):
         raise ParameterError(f"view_weight must be a number for each of {len(names)} views; got {shown(given)}")
-    # `without_low` excludes the lowest number, 0
     return np.array([check_number(value, "view_weight", without_low=True) for value in given])
 
 

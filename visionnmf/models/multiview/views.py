@@ -97,7 +97,6 @@ class Views:
         factors = factors.astype(self.data.dtype)
         if not sp.issparse(self.data):
             return replace(self, data=self.data * factors)
-        # The stored entries of a CSR array are scaled by their column.
         parts = self.data.data * factors[self.data.indices], self.data.indices, self.data.indptr
         return replace(self, data=sp.csr_array(parts, shape=self.data.shape))
 
