@@ -154,17 +154,6 @@ def moved_axes(shape: tuple[int, ...], name: str) -> str:
     )
 
 
-def check_frames_wanted(every: Any, max_frames: Any, scale: Any, start: Any = 0.0, end: Any = None) -> None:
-    """Raise ParameterError unless the arguments that choose frames are in their ranges; times are in seconds."""
-    check_number(start, "start")
-    if end is not None:
-        check_number(end, "end", start, without_low=True)  # later than `start`
-    check_number(scale, "scale", 0, 1, without_low=True)  # above 0, at most 1
-    check_count(every, "every")
-    if max_frames is not None:
-        check_count(max_frames, "max_frames")
-
-
 def check_saved(
     array: Any,
     name: str,

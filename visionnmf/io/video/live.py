@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import av
 import numpy as np
@@ -42,7 +42,7 @@ from .decoding import (
     video_stream_of,
 )
 from .pixels import FrameConverter
-from .timeline import FramesWanted, TimedFrame, Timeline
+from .timeline import FrameReader, FramesWanted, TimedFrame, Timeline
 
 # The protocols and containers that FFmpeg may use for a URL. Files and playlists are left out: they name other URLs.
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
@@ -64,7 +64,7 @@ _MP4_FROM_A_SERVER = (
 )
 
 
-class LiveReader:
+class LiveReader(FrameReader):
     """Read frames from standard input, a URL or a camera as they come; the attributes are those of `VideoReader`.
 
     A live source can be read once. Damaged frames are left out and counted. If a source is lost, by an error or by
@@ -167,15 +167,6 @@ class LiveReader:
     def close(self) -> None:
         """Close the source."""
         self._frames.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        return (frame.picture for frame in self.timed())
 
     def timed(self) -> Iterator[TimedFrame]:
         """Yield the wanted frames, scaled, with their times; raise the second time, as nothing can be reread."""

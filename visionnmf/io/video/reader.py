@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from .decoding import (
     video_stream_of,
 )
 from .pixels import FrameConverter, has_16_bits
-from .timeline import FramesWanted, TimedFrame, Timeline
+from .timeline import FrameReader, FramesWanted, TimedFrame, Timeline
 
 if TYPE_CHECKING:
     from .live import LiveReader
@@ -55,7 +55,7 @@ MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
 
 
-class VideoReader:
+class VideoReader(FrameReader):
     """Read a video as a stream of upright RGB frames.
 
     Frames are decoded one at a time, so memory does not grow with the length. Each ``for`` loop opens the file again,
@@ -191,24 +191,14 @@ class VideoReader:
                     break
         return bits
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file if a loop was left early."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
 
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Begin a loop over the frames, which opens the file again; a loop that was left early is closed."""
-        return (frame.picture for frame in self.timed())
-
     def timed(self) -> Generator[TimedFrame, None, None]:
-        """Begin a loop over the frames with their times.
+        """Begin a loop over the frames with their times, which opens the file again; one left early is closed.
 
         Returns
         -------
@@ -286,7 +276,7 @@ class VideoReader:
             self.problem += "; AVI seldom says where frames are missing, and all times after them are too early"
 
 
-class PictureSequence:
+class PictureSequence(FrameReader):
     """Read the pictures of a folder or a pattern, or a movie in one TIFF or WebP file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
@@ -355,14 +345,9 @@ class PictureSequence:
             *(f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in said),
         ]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """Close the file of a movie."""
         self._pictures.close()
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        return (frame.picture for frame in self.timed())
 
     def timed(self) -> Iterator[TimedFrame]:
         """Yield the wanted pictures as RGB with their times, from the first again in each loop."""

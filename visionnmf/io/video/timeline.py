@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import statistics
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from visionnmf._checks import check_frames_wanted
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._checks import check_count, check_number
 from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
 
@@ -47,6 +51,27 @@ class TimedFrame(NamedTuple):
     picture: Any
     time: float
     is_doubtful: bool = False
+
+
+class FrameReader(ABC):
+    """What all readers share: the ``with`` block closes the source, and a ``for`` loop goes over its pictures."""
+
+    @abstractmethod
+    def timed(self) -> Iterator[TimedFrame]:
+        """Begin a loop over the frames with their times."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the source."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return (frame.picture for frame in self.timed())
 
 
 class Timeline:
@@ -219,7 +244,13 @@ class FramesWanted:
     end: float | None = None
 
     def __post_init__(self) -> None:
-        check_frames_wanted(self.every, self.max_frames, self.scale, self.start, self.end)
+        check_number(self.start, "start")
+        if self.end is not None:
+            check_number(self.end, "end", self.start, without_low=True)  # later than `start`
+        check_number(self.scale, "scale", 0, 1, without_low=True)  # above 0, at most 1
+        check_count(self.every, "every")
+        if self.max_frames is not None:
+            check_count(self.max_frames, "max_frames")
 
     def scaled(self, size: tuple[int, ...]) -> tuple[int, int]:
         """Return the size, (width, height), in which frames are delivered: both sides times `scale`, >= 1."""
