@@ -11,7 +11,7 @@ import numpy as np
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solvers import hals
-from visionnmf.engine.solvers.momentum import balance, extrapolated
+from visionnmf.engine.solvers.momentum import extrapolated
 from visionnmf.engine.stopping import Iteration
 
 from . import factors
@@ -27,12 +27,12 @@ def iterate(problem: Problem, Wt: Any, H: Any, *, clip: bool = False, max_iter: 
     return hals.descend(DescentOnDevice(problem, Wt, clip), H, problem.penalty_H, max_iter=max_iter)
 
 
-class DescentOnDevice:
+class DescentOnDevice(hals.DescentInMemory):
     """The rows of a problem on a device, and their codes `Wt` (r, n_samples), for :func:`..solvers.hals.descend`."""
 
     def __init__(self, problem: Problem, Wt: Any, clip: bool) -> None:
-        self._problem, self._clip = problem, clip
-        self._codes = hals.ExtrapolatedCodes(Wt, problem.penalty_W)
+        super().__init__(problem, Wt, updates=None)
+        self._clip = clip
         M, xp = problem.weights, namespace_of(Wt)
         self._plain = M is None and not clip  # least squares without weights, whose target are the data themselves
         self._largest = 1.0 if M is None else float(xp.max(M)) or 1.0  # weight, by which all are divided: see `_target`
@@ -42,10 +42,6 @@ class DescentOnDevice:
         r, (n_samples, n) = Wt.shape[0], problem.X.shape
         self._sweeps_codes = factors.Sweeps(problem.penalty_W, sweeps(r, n))
         self._sweeps_components = factors.Sweeps(problem.penalty_H, sweeps(r, n_samples))
-
-    def objective(self, H: Any) -> float:
-        """Return the objective of the best codes so far and of components `H`."""
-        return self._problem.objective(self._codes.best, H)
 
     def improve(self, H: Any, H_new: Any, momentum: float) -> float:
         """Update the codes for fixed `H`, extrapolate them by `momentum`, and update `H_new` in place."""
@@ -76,15 +72,6 @@ class DescentOnDevice:
         delta = self._problem.loss.parameter
         E = namespace_of(H).clip(X - P, -delta, delta) if self._clip else X - P
         return P + (E if M is None else M / self._largest * E)
-
-    def accept(self, components: list[Any]) -> None:
-        """Keep the extrapolated codes; rescale components of which one factor is huge and the other tiny."""
-        self._codes.accept()
-        balance(self._problem, self._codes.versions, components)
-
-    def reject(self) -> None:
-        """Discard the last update: the next one starts from the best codes so far, without extrapolation."""
-        self._codes.reject()
 
 
 # --- codes of fixed components ----------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class ExtrapolatedCodes:
 
 
 class DescentInMemory:
-    """The rows of a problem in memory and their codes, which change in place."""
+    """The rows of a problem and their codes, which change in place by the `updates` that suit the problem."""
 
     def __init__(self, problem: Problem, Wt: Array, updates: Any) -> None:
         self._problem, self._updates = problem, updates
