@@ -349,7 +349,7 @@ class NMF(WithPenalties, LinearModel):
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
-        check_parameters(self)
+        self._check_parameters()
         if is_elsewhere(X):
             from .elsewhere import fit_elsewhere
 
@@ -447,7 +447,36 @@ class NMF(WithPenalties, LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        check_parameters(self)
+        if self.n_components is not None and self.n_components != choices.AUTO:
+            check_count(self.n_components, "n_components")
+        if not isinstance(self.loss, str) or self.loss != choices.AUTO:
+            # any data, because only the parameters are checked
+            check_loss(self.loss, self.loss_parameter, np.ones(1), or_auto=True)
+        elif self.loss_parameter is not None:
+            raise ParameterError(f"loss_parameter must be None for loss='auto'; got {self.loss_parameter!r}")
+        if isinstance(self.solver, str) and self.solver in SOLVER_WORDS:  # another library's name of a solver
+            allowed = ["auto", *sorted(SOLVERS)]
+            raise ParameterError(f"solver must be one of {allowed}; got {self.solver!r}; {SOLVER_WORDS[self.solver]}")
+        check_solver(self.solver)
+        check_choice(self.init, "init", (*choices.STARTS, SEPARABLE_START, "custom"))
+        check_flag(self.update_components, "update_components")
+        check_flag(self.warm_start, "warm_start")
+        if self.exact_codes is not None:
+            check_flag(self.exact_codes, "exact_codes")
+        check_choice(self.stop, "stop", choices.STOPS)
+        check_flag(self.measure_optimality, "measure_optimality")
+        check_number(self.nuclear, "nuclear")
+        check_number(self.zero_weight, "zero_weight", 0, 1)
+        check_count(self.n_init, "n_init")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.tol, "tol")
+        for side, penalty in (("W", self.penalty_W), ("H", self.penalty_H)):
+            _resolved(penalty, side, None, np.float64)  # only to check it, without data
+        check_callable(self.callback, "callback")
+        check_missing_values(self.missing_values, zero=True)  # None, NaN or 0
+        if self.missing_values == 0 and self.zero_weight != 1:
+            raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {self.zero_weight!r}; leave it out")
+        check_count(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "verbose", 0)
 
     def _check_state(self, low: float = 0.0) -> None:
         """Raise ValueError unless what a file gave can be used."""
@@ -547,37 +576,3 @@ class NMF(WithPenalties, LinearModel):
 def _resolved(penalty: Penalty | None, side: str, X: Any, dtype: Any) -> Penalties:
     """Return a checked penalty in the engine's form; without data `X` what depends on them is left out."""
     return NONNEGATIVE if penalty is None else given_penalty(penalty, side).resolve(side, X, dtype)
-
-
-def check_parameters(model: Any) -> None:
-    """Raise ParameterError if a parameter of `model`, an :class:`.NMF`, is not allowed, whatever the data are."""
-    if model.n_components is not None and model.n_components != choices.AUTO:
-        check_count(model.n_components, "n_components")
-    if not isinstance(model.loss, str) or model.loss != choices.AUTO:
-        # any data, because only the parameters are checked
-        check_loss(model.loss, model.loss_parameter, np.ones(1), or_auto=True)
-    elif model.loss_parameter is not None:
-        raise ParameterError(f"loss_parameter must be None for loss='auto'; got {model.loss_parameter!r}")
-    if isinstance(model.solver, str) and model.solver in SOLVER_WORDS:  # another library's name of a solver
-        allowed = ["auto", *sorted(SOLVERS)]
-        raise ParameterError(f"solver must be one of {allowed}; got {model.solver!r}; {SOLVER_WORDS[model.solver]}")
-    check_solver(model.solver)
-    check_choice(model.init, "init", (*choices.STARTS, SEPARABLE_START, "custom"))
-    check_flag(model.update_components, "update_components")
-    check_flag(model.warm_start, "warm_start")
-    if model.exact_codes is not None:
-        check_flag(model.exact_codes, "exact_codes")
-    check_choice(model.stop, "stop", choices.STOPS)
-    check_flag(model.measure_optimality, "measure_optimality")
-    check_number(model.nuclear, "nuclear")
-    check_number(model.zero_weight, "zero_weight", 0, 1)
-    check_count(model.n_init, "n_init")
-    check_count(model.max_iter, "max_iter")
-    check_number(model.tol, "tol")
-    for side, penalty in (("W", model.penalty_W), ("H", model.penalty_H)):
-        _resolved(penalty, side, None, np.float64)  # only to check it, without data
-    check_callable(model.callback, "callback")
-    check_missing_values(model.missing_values, zero=True)  # None, NaN or 0
-    if model.missing_values == 0 and model.zero_weight != 1:
-        raise ParameterError(f"zero_weight must be 1 with missing_values=0; got {model.zero_weight!r}; leave it out")
-    check_count(int(model.verbose) if isinstance(model.verbose, bool) else model.verbose, "verbose", 0)

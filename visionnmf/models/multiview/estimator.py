@@ -33,7 +33,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.models.data_checks import check_loss, check_missing_values, find_loss, fitted_loss, is_dask
 from visionnmf.models.linear_model import LinearModel, check_code_matrix
 from visionnmf.models.model_files import FACTORED, check_factored
-from visionnmf.models.nmf import NMF, check_parameters
+from visionnmf.models.nmf import NMF
 
 from . import dask_views
 from .components import (
@@ -339,7 +339,7 @@ class MultiviewNMF(LinearModel):
         if self.group_norm not in (2, "inf", np.inf):
             raise ParameterError(f"group_norm must be 2 or 'inf'; got {self.group_norm!r}")
         check_missing_values(self.missing_values)
-        check_parameters(self._plain_model().set_params(callback=self.callback, verbose=self.verbose))
+        self._plain_model().set_params(callback=self.callback, verbose=self.verbose)._check_parameters()
 
     def _plain_model(self, rank: int | None = None) -> NMF:
         """Return an unfitted NMF of `rank` components with the parameters that it shares with this estimator."""
