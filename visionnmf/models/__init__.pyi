@@ -6,9 +6,8 @@ from .multiview.classifier import ViewClassifier as ViewClassifier
 from .nmf import NMF as NMF
 from .online import OnlineNMF as OnlineNMF
 from .penalty import Penalty as Penalty
-from .projective import ProjectiveNMF as ProjectiveNMF
+from .projective import ProjectiveNMF as ProjectiveNMF, truncated_svd as truncated_svd
 from .rank import RankSelection as RankSelection, select_rank as select_rank
 from .robust_pca import RPCA as RPCA, GoDec as GoDec
 from .stream import Checkpoint as Checkpoint, fit_stream as fit_stream
 from .symmetric import SymmetricNMF as SymmetricNMF
-from .truncated_svd import truncated_svd as truncated_svd
