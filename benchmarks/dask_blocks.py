@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from visionnmf import NMF, OnlineNMF
 from visionnmf.engine.distributed import cluster as crews
 from visionnmf.engine.distributed.block import BlockData
-from visionnmf.engine.distributed.shard import Shard
+from visionnmf.engine.distributed.crew import Shard
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
 

@@ -18,8 +18,7 @@ import numpy as np
 from visionnmf._typing import Array
 from visionnmf.exceptions import VisionNMFError
 
-from .crew import Crew
-from .shard import Answer, Message, Shard, added
+from .crew import Answer, Crew, Message, Shard, added
 
 PATIENCE = 1.0  # seconds between two looks at whether a worker is still there
 REPLACEMENT = 10.0  # seconds to wait for the replacement of a worker that was lost
