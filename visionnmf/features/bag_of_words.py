@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
 from .extractor import (
+    MAX_PIXELS,
     Extractor,
     Images,
     PreparedImage,
@@ -23,25 +25,26 @@ from .extractor import (
     named_in_cells,
     sample_rows,
 )
-from .interest_points import check_grid, dense_grid, grid_size
+from .interest_points import STEP, check_grid, dense_grid, grid_size
 
 BLOCK = 1 << 19  # distances at a time, which stay in the processor's cache
 
 
+@dataclass(eq=False, repr=False)
 class BagOfWords(Extractor):
     """Counts the words of a dictionary among the local descriptors of an image (Sivic & Zisserman 2003).
 
-    A subclass has the parameters `n_words`, `layout`, `n_samples` and `random_state`, and computes the descriptors at
-    the points of :class:`OnGrid` or :class:`AtCorners`.
+    A subclass computes the descriptors at the points of :class:`OnGrid` or :class:`AtCorners`.
     """
 
     saved_attributes = ("dictionary_", "n_features_out_")
 
-    n_words: int
-    layout: tuple[int, int]
-    n_samples: int
-    random_state: RandomState
-    dictionary_: NDArray[np.float32]
+    n_words: int = 1000
+    _: KW_ONLY
+    layout: tuple[int, int] = (1, 1)
+    n_samples: int = 100_000
+    max_pixels: int | None = MAX_PIXELS
+    random_state: RandomState = 0
 
     @abstractmethod
     def _points(self, image: PreparedImage) -> Array:
@@ -70,7 +73,7 @@ class BagOfWords(Extractor):
         )
         if not len(descriptors):
             raise ParameterError("images must have at least one point of interest; got none in all of them")
-        self.dictionary_ = _dictionary(descriptors, self.n_words, check_seed(rng))
+        self.dictionary_: NDArray[np.float32] = _dictionary(descriptors, self.n_words, check_seed(rng))
 
     def _check_learnt(self) -> None:
         """Raise ValueError if a dictionary that was read from a file does not fit the parameters."""
@@ -89,11 +92,13 @@ class BagOfWords(Extractor):
         return count_in_cells(words, places[:, 0], places[:, 1], self.layout, len(self.dictionary_))
 
 
+@dataclass(eq=False, repr=False)
 class OnGrid(BagOfWords):
-    """Descriptors on a dense grid, with the parameters `scales` and `step`."""
+    """Descriptors on a dense grid."""
 
+    _: KW_ONLY
     scales: tuple[float, ...]
-    step: float
+    step: float = STEP
 
     def _check_parameters(self) -> None:
         """Also check `scales` and `step` of the grid."""

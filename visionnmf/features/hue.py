@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState, check_count, check_number
+from visionnmf._checks import check_count, check_number
 from visionnmf._typing import Array
 
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
-from .extractor import MAX_PIXELS, PreparedImage
-from .interest_points import STEP
+from .extractor import PreparedImage
 
 HUE_SCALES = (1.6, 2.3, 3.2)
 PATCH = 6.0  # from the middle of a patch to its side, in scales, as for SIFT
@@ -22,11 +21,13 @@ ROUNDING = 1e-4  # saturation below this is rounding
 GREY = 0.3
 
 
+@dataclass(eq=False, repr=False)
 class HueWords(BagOfWords):
     """Bags of words of hue histograms at points of a grid or at corners."""
 
-    n_bins: int
-    grey: float
+    _: KW_ONLY
+    n_bins: int = 36
+    grey: float = GREY
 
     def _check_parameters(self) -> None:
         """Also check the bins, and `grey`, the saturation (>= 0) at which a descriptor has half its length."""
@@ -53,6 +54,13 @@ class DenseHue(OnGrid, HueWords):
     n_words : int, default=100
         The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
+    layout : tuple of two ints, default=(1, 1)
+        Rows and columns of cells, each with its own bag.
+    n_samples : int, default=100_000
+        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
+    max_pixels : int or None, default=98_304
+        A larger image is averaged down to so many pixels.
+    random_state : int, RandomState, Generator or None, default=0
     n_bins : int, default=36
         The number of bins of the hue.
     grey : float, default=0.3
@@ -62,13 +70,6 @@ class DenseHue(OnGrid, HueWords):
         In pixels; the side of a patch is twelve scales.
     step : float, default=3
         The distance of two points, in multiples of the scale.
-    layout : tuple of two ints, default=(1, 1)
-        Rows and columns of cells, each with its own bag.
-    n_samples : int, default=100_000
-        The number of descriptors from which the dictionary is learnt, taken from at most a thousand images.
-    max_pixels : int or None, default=98_304
-        A larger image is averaged down to so many pixels.
-    random_state : int, RandomState, Generator or None, default=0
 
     Attributes
     ----------
@@ -90,14 +91,7 @@ class DenseHue(OnGrid, HueWords):
 
     n_words: int = 100
     _: KW_ONLY
-    n_bins: int = 36
-    grey: float = GREY
     scales: tuple[float, ...] = HUE_SCALES
-    step: float = STEP
-    layout: tuple[int, int] = (1, 1)
-    n_samples: int = 100_000
-    max_pixels: int | None = MAX_PIXELS
-    random_state: RandomState = 0
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +100,7 @@ class HarrisHue(AtCorners, HueWords):
 
     Parameters
     ----------
-    n_words, n_bins, grey, layout, n_samples, max_pixels, random_state : as for :class:`DenseHue`
+    n_words, layout, n_samples, max_pixels, random_state, n_bins, grey : as for :class:`DenseHue`
 
     Attributes
     ----------
@@ -123,13 +117,6 @@ class HarrisHue(AtCorners, HueWords):
     kind = "harris-hue"
 
     n_words: int = 100
-    _: KW_ONLY
-    n_bins: int = 36
-    grey: float = GREY
-    layout: tuple[int, int] = (1, 1)
-    n_samples: int = 100_000
-    max_pixels: int | None = MAX_PIXELS
-    random_state: RandomState = 0
 
 
 def hue_histograms(rgb: Array, points: Array, n_bins: int = 36, *, grey: float = 0.0) -> NDArray[np.float32]:

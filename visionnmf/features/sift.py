@@ -9,12 +9,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf._checks import RandomState
 from visionnmf._typing import Array
 
 from .bag_of_words import AtCorners, BagOfWords, OnGrid
-from .extractor import MAX_PIXELS, PreparedImage
-from .interest_points import STEP, grid_size
+from .extractor import PreparedImage
+from .interest_points import grid_size
 
 SIFT_SCALES = (1.13, 1.6, 2.26)
 FIRST_SCALE = 1.6  # the scale of the first layer of OpenCV's pyramid, in pixels
@@ -42,10 +41,6 @@ class DenseSift(OnGrid, SiftWords):
     n_words : int, default=1000
         The size of the dictionary, which mini-batch k-means learns; it is smaller where the images have fewer distinct
         descriptors.
-    scales : tuple of float, default=(1.13, 1.6, 2.26)
-        In pixels; the side of a patch is twelve scales.
-    step : float, default=3
-        The distance of two points, in multiples of the scale.
     layout : tuple of two ints, default=(1, 1)
         Rows and columns of cells, each with its own bag; (3, 1) are three horizontal bands.
     n_samples : int, default=100_000
@@ -53,6 +48,10 @@ class DenseSift(OnGrid, SiftWords):
     max_pixels : int or None, default=98_304
         A larger image is averaged down to so many pixels.
     random_state : int, RandomState, Generator or None, default=0
+    scales : tuple of float, default=(1.13, 1.6, 2.26)
+        In pixels; the side of a patch is twelve scales.
+    step : float, default=3
+        The distance of two points, in multiples of the scale.
 
     Attributes
     ----------
@@ -72,14 +71,8 @@ class DenseSift(OnGrid, SiftWords):
 
     kind = "dense-sift"
 
-    n_words: int = 1000
     _: KW_ONLY
     scales: tuple[float, ...] = SIFT_SCALES
-    step: float = STEP
-    layout: tuple[int, int] = (1, 1)
-    n_samples: int = 100_000
-    max_pixels: int | None = MAX_PIXELS
-    random_state: RandomState = 0
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a SIFT descriptor (n, 128) for each patch of the grid."""
@@ -108,13 +101,6 @@ class HarrisSift(AtCorners, SiftWords):
     """
 
     kind = "harris-sift"
-
-    n_words: int = 1000
-    _: KW_ONLY
-    layout: tuple[int, int] = (1, 1)
-    n_samples: int = 100_000
-    max_pixels: int | None = MAX_PIXELS
-    random_state: RandomState = 0
 
     def _descriptors(self, image: PreparedImage, points: Array) -> NDArray[np.float32]:
         """Return a SIFT descriptor (n, 128) for each patch; `points` (n, 3) are row, column and scale."""
