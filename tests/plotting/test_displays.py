@@ -14,8 +14,7 @@ from visionnmf.apps.background import Separated
 from visionnmf.apps.segmentation import segment
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.loss_selection import LossSelection
-from visionnmf.models.rank import RankSelection
+from visionnmf.models.selection import LossSelection, RankSelection
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

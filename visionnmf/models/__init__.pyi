@@ -1,5 +1,4 @@
 from .conservative import ConservativeNMF as ConservativeNMF
-from .loss_selection import LossSelection as LossSelection, select_loss as select_loss
 from .model_files import load_model as load_model
 from .multiview import MultiviewNMF as MultiviewNMF
 from .multiview.classifier import ViewClassifier as ViewClassifier
@@ -7,7 +6,12 @@ from .nmf import NMF as NMF
 from .online import OnlineNMF as OnlineNMF
 from .penalty import Penalty as Penalty
 from .projective import ProjectiveNMF as ProjectiveNMF, truncated_svd as truncated_svd
-from .rank import RankSelection as RankSelection, select_rank as select_rank
 from .robust_pca import RPCA as RPCA, GoDec as GoDec
+from .selection import (
+    LossSelection as LossSelection,
+    RankSelection as RankSelection,
+    select_loss as select_loss,
+    select_rank as select_rank,
+)
 from .stream import Checkpoint as Checkpoint, fit_stream as fit_stream
 from .symmetric import SymmetricNMF as SymmetricNMF

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from visionnmf._checks import check_choice, check_numbers, check_result, shown
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.loss_selection import LossSelection
-from visionnmf.models.rank import RankSelection
+from visionnmf.models.selection import LossSelection, RankSelection
 
 from ._axes import fitted, legend, one_axes
 
