@@ -29,10 +29,6 @@ def test_what_could_steer_a_terminal_is_escaped(text, expected):
     printable(text).encode("utf-8")
 
 
-def test_composed_text_keeps_its_lines():
-    assert printable("one\ntwo\r\x1b", lines=True) == "one\ntwo\\r\\x1b"
-
-
 @pytest.mark.parametrize("name", ["q[/]x.png", "[red]x", "[/red]", "a[link=http://x]b"])
 def test_rich_prints_markup_in_names_as_it_is(name):
     console = Console(file=io.StringIO(), width=200)

@@ -14,19 +14,18 @@ UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 JOINERS = "\u200c\u200d"  # formatting characters that Persian, Hindi and emoji need
 
 
-def printable(text: object, *, lines: bool = False, markup: bool = False) -> str:
+def printable(text: object, *, markup: bool = False) -> str:
     r"""Return a text as it may be printed: it cannot steer a terminal, forge a line or reveal a password.
 
     Control characters, line breaks, reversed text and bytes that are not UTF-8 are shown as Python escapes them. With
-    `lines` line breaks stay, for a text of several lines that we composed ourselves; names in it must have gone through
-    this function before. With `markup` the tags of rich are escaped as well, for text that rich interprets.
+    `markup` the tags of rich are escaped as well, for text that rich interprets.
 
     >>> printable("a\nb\x1b[2J"), printable("rtsp://me:secret@gate/1")
     ('a\\nb\\x1b[2J', 'rtsp://me:***@gate/1')
     """
     found = without_password(text)
     if not found.isprintable():
-        found = "".join(_escaped(character, lines) for character in found)
+        found = "".join(map(_escaped, found))
     if markup:
         from rich.markup import escape
 
@@ -34,9 +33,9 @@ def printable(text: object, *, lines: bool = False, markup: bool = False) -> str
     return found
 
 
-def _escaped(character: str, lines: bool) -> str:
-    """Return a character, or its escape in Python if it is unsafe to print; with `lines` line breaks are safe."""
-    if unicodedata.category(character) not in UNSAFE or character in JOINERS or (lines and character == "\n"):
+def _escaped(character: str) -> str:
+    """Return a character, or its escape in Python if it is unsafe to print."""
+    if unicodedata.category(character) not in UNSAFE or character in JOINERS:
         return character
     return character.encode("unicode_escape").decode("ascii")
 

@@ -1,7 +1,8 @@
 """Plots of models and results, in scikit-learn's form: a Display is made from what was found and draws itself.
 
 Each class has a method `from_estimator`, `from_predictions` or `from_result`, which draws at once, and a method `plot`,
-which draws into given axes. The artists of matplotlib are attributes. Needs the extra ``plots``.
+which draws into given axes. All return the display, whose attributes are the artists of matplotlib. Needs the extra
+``plots``.
 """
 
 import lazy_loader

@@ -76,22 +76,11 @@ class ThresholdDisplay:
         confidence: float = 0.95,
         axes: Any = None,
     ) -> Self:
-        """Draw the curves of scores; the parameters are those of the class, and two axes.
-
-        Returns
-        -------
-        ThresholdDisplay
-        """
+        """Draw the curves of scores; the parameters are those of the class, and two axes."""
         return cls(y_true, scores, threshold, confidence).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw into two axes or a new figure.
-
-        Returns
-        -------
-        ThresholdDisplay
-            This object.
-        """
+        """Draw into two axes or a new figure."""
         check_number(self.confidence, "confidence", 0, 1, without_low=True, without_high=True)
         scores = check_numbers(self.scores, "scores", float)
         if self.threshold is not None:

@@ -79,23 +79,13 @@ class ComponentsDisplay:
         X : array-like [shape=(n_samples, n_pixels)], optional
         **options
             Those of :meth:`plot`.
-
-        Returns
-        -------
-        ComponentsDisplay
         """
         components = fitted(estimator, "components_").components_
         usage = None if X is None else np.asarray(estimator.transform(X)).sum(axis=0)
         return cls(components, image_shape, usage).plot(**options)
 
     def plot(self, axes: Any = None, *, most: int = 24, n_columns: int = 6) -> Self:
-        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure; its title counts them.
-
-        Returns
-        -------
-        ComponentsDisplay
-            This object.
-        """
+        """Draw at most `most` components, `n_columns` in a row, into `axes` or a new figure; its title counts them."""
         components = check_numbers(self.components, "components", None)
         if components.ndim != 2 or not components.size:
             raise ParameterError(f"components must have shape (n_components, n_pixels); got {components.shape}")
@@ -185,22 +175,12 @@ class ReconstructionDisplay:
         image_shape : tuple of (int, int), optional
         **options
             Those of :meth:`plot`.
-
-        Returns
-        -------
-        ReconstructionDisplay
         """
         model = fitted(estimator, "transform", "inverse_transform")
         return cls(X, model.inverse_transform(model.transform(X)), image_shape).plot(**options)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw four pictures for each sample, or one curve, into `axes` or a new figure.
-
-        Returns
-        -------
-        ReconstructionDisplay
-            This object.
-        """
+        """Draw four pictures for each sample, or one curve, into `axes` or a new figure."""
         X, model = check_numbers(self.X, "X", float), check_numbers(self.model, "model", float)
         if X.ndim != 2 or not X.size or X.shape != model.shape:
             raise ParameterError(f"X and model must have one shape of two axes; got {X.shape}, {model.shape}")
@@ -276,23 +256,12 @@ class ViewUsageDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
-        """Draw the usage of a fitted :class:`~visionnmf.MultiviewNMF`.
-
-        Returns
-        -------
-        ViewUsageDisplay
-        """
+        """Draw the usage of a fitted :class:`~visionnmf.MultiviewNMF`."""
         model = fitted(estimator, "view_usage_", "views_")
         return cls(model.view_usage_, model.views_.tolist()).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw into `ax` or a new figure.
-
-        Returns
-        -------
-        ViewUsageDisplay
-            This object.
-        """
+        """Draw into `ax` or a new figure."""
         shares, names = check_numbers(self.usage, "usage", float), several(self.names, "names", "the views")
         if shares.ndim != 2 or not len(shares) or shares.shape[1] != len(names):
             raise ParameterError(f"usage must have a column for each of {len(names)} views; got shape {shares.shape}")

@@ -58,10 +58,6 @@ class ConvergenceDisplay:
             Those of this library have the attribute, except `RPCA` and `GoDec`; those of scikit-learn have not.
         **options
             Those of :meth:`plot`.
-
-        Returns
-        -------
-        ConvergenceDisplay
         """
         fits = estimator if isinstance(estimator, Mapping) else {type(estimator).__name__: estimator}
         return cls({name: fitted(fit, "objective_history_").objective_history_ for name, fit in fits.items()}).plot(
@@ -73,11 +69,6 @@ class ConvergenceDisplay:
 
         `scale` of the objective is "log" or "linear". Objectives of different losses can be compared by their shape
         only, for which `relative` is meant.
-
-        Returns
-        -------
-        ConvergenceDisplay
-            This object.
         """
         check_choice(scale, "scale", ("log", "linear"))
         for what, given in (("histories", self.histories), ("seconds", self.seconds)):
@@ -137,22 +128,11 @@ class RankDisplay:
 
     @classmethod
     def from_result(cls, selection: RankSelection, ax: Any = None) -> Self:
-        """Draw what :func:`~visionnmf.select_rank` has found.
-
-        Returns
-        -------
-        RankDisplay
-        """
+        """Draw what :func:`~visionnmf.select_rank` has found."""
         return cls(selection).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw into `ax` or a new figure.
-
-        Returns
-        -------
-        RankDisplay
-            This object.
-        """
+        """Draw into `ax` or a new figure."""
         found = check_result(self.selection, "selection", "select_rank", "ranks", "scores")
         self.ax_ = one_axes(ax)
         self.splits_ = self.ax_.plot(found.ranks, found.scores, color="0.8", linewidth=1)
@@ -196,22 +176,11 @@ class LossDisplay:
 
     @classmethod
     def from_result(cls, selection: LossSelection, ax: Any = None) -> Self:
-        """Draw what :func:`~visionnmf.select_loss` has found.
-
-        Returns
-        -------
-        LossDisplay
-        """
+        """Draw what :func:`~visionnmf.select_loss` has found."""
         return cls(selection).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw into `ax` or a new figure.
-
-        Returns
-        -------
-        LossDisplay
-            This object.
-        """
+        """Draw into `ax` or a new figure."""
         found = check_result(self.selection, "selection", "select_loss", "losses", "scores")
         self.ax_ = one_axes(ax)
         lowest = found.scores.mean(axis=1)[0] or 1.0  # the best loss comes first

@@ -55,22 +55,11 @@ class SegmentationDisplay:
 
     @classmethod
     def from_result(cls, result: Any, axes: Any = None) -> Self:
-        """Draw what :func:`~visionnmf.apps.segmentation.segment` has found.
-
-        Returns
-        -------
-        SegmentationDisplay
-        """
+        """Draw what :func:`~visionnmf.apps.segmentation.segment` has found."""
         return cls(result).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw into three axes or a new figure.
-
-        Returns
-        -------
-        SegmentationDisplay
-            This object.
-        """
+        """Draw into three axes or a new figure."""
         result = check_result(self.result, "result", "segment(image)", "hierarchy", "overlay", "scale")
         count = len(result.sizes)
         self.axes_ = panels(axes, 3, 3, (12, 3.6))
@@ -153,22 +142,11 @@ class ForegroundDisplay:
         index: int | None = None,
         axes: Any = None,
     ) -> Self:
-        """Draw separated frames; the parameters are those of the class and of :meth:`plot`.
-
-        Returns
-        -------
-        ForegroundDisplay
-        """
+        """Draw separated frames; the parameters are those of the class and of :meth:`plot`."""
         return cls(parts, seconds, events).plot(axes, index=index)
 
     def plot(self, axes: Any = None, *, index: int | None = None) -> Self:
-        """Draw frame `index`, by default that with the most foreground, into four axes or a new figure.
-
-        Returns
-        -------
-        ForegroundDisplay
-            This object.
-        """
+        """Draw frame `index`, by default that with the most foreground, into four axes or a new figure."""
         parts = several(self.parts, "parts", "separated frames, such as list(model.apply(frames))")
         if not parts:
             raise ParameterError("parts must have at least one frame; got none")
@@ -248,22 +226,11 @@ class AnnotationDisplay:
 
     @classmethod
     def from_result(cls, image: ArrayLike | str | Path, words: Sequence[Any], axes: Any = None) -> Self:
-        """Draw a photograph and its words.
-
-        Returns
-        -------
-        AnnotationDisplay
-        """
+        """Draw a photograph and its words."""
         return cls(image, words).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw into as many axes as there are pictures and one for the words, or a new figure.
-
-        Returns
-        -------
-        AnnotationDisplay
-            This object.
-        """
+        """Draw into as many axes as there are pictures and one for the words, or a new figure."""
         words = several(self.words, "words", "(word, score, images because of which)")[:MOST_WORDS]
         if not all(isinstance(word, tuple | list) and len(word) == 3 for word in words):
             raise ParameterError(f"words must be (word, score, images because of which); got {shown(words)}")
