@@ -231,7 +231,8 @@ def check_nonnegative_array(value: ArrayLike, name: str, shape: tuple[int, ...],
     if array.shape != shape:
         raise ParameterError(f"{name} must have shape {shape}; got {array.shape}")
     if not np.isfinite(array).all() or (array < 0).any():
-        raise ParameterError(f"{name} must hold finite numbers >= 0; got {_worst(array)}")
+        odd = array[~np.isfinite(array)]
+        raise ParameterError(f"{name} must hold finite numbers >= 0; got {float(odd[0] if odd.size else array.min())}")
     return array
 
 
@@ -275,12 +276,6 @@ def shown(value: Any) -> str:
 def _is_whole(value: Any) -> bool:
     """Return whether a value is a whole number, of Python or NumPy, and not True or False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _worst(array: Array) -> float:
-    """Return a value of an array that is not finite, or its smallest."""
-    odd = array[~np.isfinite(array)]
-    return float(odd[0] if odd.size else array.min())
 
 
 def _is_compressed(matrix: Any) -> bool:

@@ -207,16 +207,6 @@ def _elastic_net(X: Array, P: Array, M: Any, alpha: float, tiny: float) -> tuple
     return M * (np.where(np.abs(E) <= tiny, 0 * E, np.sign(E)) + alpha * E), M * (1 + alpha * X)
 
 
-def _frobenius(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of half the squared residual with respect to the model, and its size at the model 0."""
-    return M * (P - X), M * X
-
-
-def _huber(X: Array, P: Array, M: Any, delta: float, tiny: float) -> tuple[Array, Array]:
-    """Return the derivative of the Huber loss by the model, and its size at the model 0, a scale for it."""
-    return M * np.clip(P - X, -delta, delta), M * np.clip(X, None, delta)
-
-
 def _l21(X: Array, P: Array, M: Any, parameter: float, tiny: float) -> tuple[Array, Array]:
     """Return the derivative of the norms of the rows by the model, and its size at the model 0, a scale for it."""
     sizes = np.sqrt(np.sum(M * X * X, axis=1, keepdims=True))  # weighted norms of the data's rows
@@ -285,7 +275,7 @@ _RECORDS = (
         degree=2,
         beta=2.0,
         values=_values_of(lambda E, parameter: E * E, lambda sums: sums / 2),
-        derivative=_frobenius,
+        derivative=lambda X, P, M, parameter, tiny: (M * (P - X), M * X),
         sparse=SparseForm(
             value=lambda x, p, floor, parameter: float(np.square(x - p).sum()) / 2,
             squared=True,
@@ -318,7 +308,7 @@ _RECORDS = (
         noise="Gaussian noise and outlying entries",
         parameter=Parameter("delta", default=lambda mean: mean / 10, positive=True),
         values=_values_of(_huber_entries),
-        derivative=_huber,
+        derivative=lambda X, P, M, delta, tiny: (M * np.clip(P - X, -delta, delta), M * np.clip(X, None, delta)),
         proximal=ProximalForm(
             _entries_pass(delta=True),
             dual=passes.huber,

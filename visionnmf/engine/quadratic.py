@@ -147,7 +147,10 @@ def accelerate(
         value = scale * penalty.nonsmooth_value(F)
         t, first = 1.0, 0.0
         for step in range(steps):
-            new = _proximal_step(ahead, Q_ahead, right, penalty, scale, curvatures)
+            new = right - Q_ahead  # becomes the point of a proximal step of length 1 / curvatures[k]
+            new *= (1 / curvatures[:, None]).astype(F.dtype)
+            new += ahead
+            penalty.prox(new, scale / curvatures)
             size = 0.0 if tol is None else _scaled_norm(new - ahead, curvatures)
             first = size if step == 0 else first
             Q_new = _slopes(new, gram, penalty, scale)
@@ -183,15 +186,6 @@ def _slopes(F: Array, gram: Array, penalty: Penalties, scale: float) -> Array:
     if penalty.smooth:
         result += F.dtype.type(scale) * penalty.gradient(F)
     return result
-
-
-def _proximal_step(F: Array, slopes: Array, right: Array, penalty: Penalties, scale: float, curvatures: Array) -> Array:
-    """Return the point of a proximal step from `F`, of length ``1 / curvatures[k]`` along ``right - slopes``."""
-    new = right - slopes
-    new *= (1 / curvatures[:, None]).astype(F.dtype)
-    new += F
-    penalty.prox(new, scale / curvatures)
-    return new
 
 
 def _curvatures(gram: Array, penalty: Penalties) -> Array:

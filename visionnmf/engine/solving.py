@@ -302,7 +302,7 @@ def _or_simplex(codes: FindCodes) -> FindCodes:
 
 
 CODES: dict[str, CodesSolver] = {
-    "admm": CodesSolver(admm.codes, quick=admm.quick_codes),
+    "admm": CodesSolver(admm.codes, quick=partial(admm.codes, iterations=admm.QUICK_CODES_ITERATIONS)),
     "hals": CodesSolver(hals.codes),
     "ccd": CodesSolver(_or_simplex(sbcd.exact_codes)),
     "sbcd": CodesSolver(_or_simplex(sbcd.codes)),

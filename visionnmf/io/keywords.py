@@ -21,10 +21,8 @@ from .inputs import regular_file
 from .outputs import output_file
 
 MOST_WORDS, LONGEST_WORD = 1000, 200  # of an image; characters
-START, END = (
-    b"<x:xmpmeta",
-    b"</x:xmpmeta>",
-)  # of XMP within a picture; Pillow finds it in some formats and versions only
+# of XMP within a picture; Pillow finds it in some formats and versions only
+START, END = b"<x:xmpmeta", b"</x:xmpmeta>"
 DC, RDF = "http://purl.org/dc/elements/1.1/", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 KEYWORDS = (2, 25)  # data set of IPTC-IIM
 OURS = "visionnmf"

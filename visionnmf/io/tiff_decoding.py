@@ -25,12 +25,8 @@ from .pixel_conversion import (
     with_alpha,
 )
 
-_TIFFFILE_COMPRESSIONS = {
-    1,
-    8,
-    32773,
-    32946,
-}  # that tifffile decodes without further libraries: none, Deflate, PackBits
+# that tifffile decodes without further libraries: none, Deflate, PackBits
+_TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 
 
 def decode_tiff(data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]) -> NDArray[Any] | None:

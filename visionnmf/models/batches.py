@@ -66,7 +66,8 @@ class MappedSamples(Samples):
 
     def __init__(self, X: np.memmap, weights: Any) -> None:
         self._X, self._weights = X, None
-        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), _float(X)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)  # in which it is learnt
         if weights is not None:
             weights = np.asanyarray(weights)
             try:
@@ -141,11 +142,6 @@ def _rows(order: Array, block: tuple[int, int]) -> slice | Array:
     if len(rows) and (np.diff(rows) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
-
-
-def _float(X: Any) -> Any:
-    """Return the dtype in which an array is learnt."""
-    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
 
 
 @contextmanager

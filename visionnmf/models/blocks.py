@@ -135,8 +135,22 @@ def read_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, co
 
     With `check.in_files` the data go to the folder for temporary files, because not all blocks fit into memory.
     """
-    data = _checked_block(check, X, weights, sample_weight, codes)
-    return data.in_files(_directory()) if check.in_files else data
+    model, missing = check.model, check.model.missing_values
+    # `part`: the mean, by which products stay in the range of the dtype, is checked for all blocks together
+    data, observed = check_data(model, X, reset=False, missing=missing, sparse=check.is_sparse, part=True)
+    data, entries = check_weights(weights, observed, data, fitting=False)  # the weights of one block may all be 0
+    if codes is not None:
+        codes = check_nonnegative_array(codes, "W", (data.shape[0], check.n_components), data.dtype)
+    block = BlockData(data, entries, codes=codes)
+    if sample_weight is not None:
+        s = check_nonnegative_array(sample_weight, "sample_weight", data.shape[:1], np.float64)
+        problem = Problem(data, Loss(check.loss), weights=entries)  # how samples are weighted depends on the loss
+        # A penalty of the codes forbids weighting samples by scaling rows; any one will do, because only that counts.
+        if check.penalised:
+            problem = replace(problem, penalty_W=replace(problem.penalty_W, l1=1.0))
+        fitted, row_scale = weigh_samples(problem, s)
+        block = BlockData(data, entries, fitted.X, fitted.weights, row_scale, codes)
+    return block.in_files(_directory()) if check.in_files else block
 
 
 def _directory() -> str:
@@ -147,26 +161,6 @@ def _directory() -> str:
         with contextlib.suppress(ValueError):  # this process is not a worker
             return str(get_worker().local_directory)
     return tempfile.gettempdir()
-
-
-def _checked_block(check: BlockCheck, X: Array, weights: Any, sample_weight: Any, codes: Any) -> BlockData:
-    """Return the checked rows of one block in memory; the arguments are those of :func:`read_block`."""
-    model = check.model
-    # `part`: the mean, by which products stay in the range of the dtype, is checked for all blocks together
-    missing = model.missing_values
-    data, observed = check_data(model, X, reset=False, missing=missing, sparse=check.is_sparse, part=True)
-    data, entries = check_weights(weights, observed, data, fitting=False)  # the weights of one block may all be 0
-    if codes is not None:
-        codes = check_nonnegative_array(codes, "W", (data.shape[0], check.n_components), data.dtype)
-    if sample_weight is None:
-        return BlockData(data, entries, codes=codes)
-    s = check_nonnegative_array(sample_weight, "sample_weight", data.shape[:1], np.float64)
-    problem = Problem(data, Loss(check.loss), weights=entries)  # how samples are weighted depends on the loss's name
-    # A penalty of the codes forbids weighting samples by scaling rows; any one will do, because only that counts.
-    if check.penalised:
-        problem = replace(problem, penalty_W=replace(problem.penalty_W, l1=1.0))
-    fitted, row_scale = weigh_samples(problem, s)
-    return BlockData(data, entries, fitted.X, fitted.weights, row_scale, codes)
 
 
 def _parts(array: Any, n_blocks: int) -> list[Any]:

@@ -198,9 +198,14 @@ class ConservativeNMF(LinearModel):
             done += len(found)
             self.n_samples_seen_ += len(found)
             total = np.cumsum(np.append(error, found))[-1]  # summed in order, so that the sizes of chunks do not matter
-            self._open_batch = (count + len(found), float(total))
-            if self._open_batch[0] >= self.batch_size:
-                self._close_batch()
+            count, error = count + len(found), float(total)
+            self._open_batch = (count, error)
+            if count >= self.batch_size:  # keep the current factors if the mean error of the batch is the least so far
+                self._open_batch = (0, 0.0)
+                self.errors_ = np.append(self.errors_, error / count)
+                if self.errors_[-1] < self.best_error_:
+                    self.best_error_ = float(self.errors_[-1])
+                    self.encoder_, self.components_ = self.last_encoder_.copy(), self.last_components_.copy()
         if not len(self.errors_):  # until a batch is full, the last factors are also the best ones
             self.encoder_, self.components_ = self.last_encoder_, self.last_components_
 
@@ -226,12 +231,3 @@ class ConservativeNMF(LinearModel):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def _close_batch(self) -> None:
-        """Record the mean error of the finished batch, and keep the current factors if it is the smallest so far."""
-        count, error = self._open_batch  # samples, and the sum of their errors
-        self._open_batch = (0, 0.0)
-        self.errors_ = np.append(self.errors_, error / count)
-        if self.errors_[-1] < self.best_error_:
-            self.best_error_ = float(self.errors_[-1])
-            self.encoder_, self.components_ = self.last_encoder_.copy(), self.last_components_.copy()

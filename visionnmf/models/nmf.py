@@ -43,7 +43,7 @@ from visionnmf.engine.stopping import (
 )
 from visionnmf.exceptions import ParameterError
 
-from . import sparse_data
+from . import hidden_entries as hidden, sparse_data
 from .data_checks import (
     check_data,
     check_loss,
@@ -58,18 +58,6 @@ from .data_checks import (
     is_elsewhere,
     loss_in_use,
     with_sample_weight,
-)
-from .hidden_entries import (
-    COMPONENTS,
-    FRACTION,
-    ITERATIONS,
-    RANK_SPLITS,
-    SPLITS,
-    Splits,
-    default_ranks,
-    loss_scores,
-    part_of,
-    propose_rank,
 )
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
 from .model_files import FACTORED, check_factored
@@ -512,12 +500,13 @@ class NMF(WithPenalties, LinearModel):
     def _chosen_loss(self, data: Any, entries: Array | None) -> str:
         """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
         able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].sparse is not None]
-        rank = COMPONENTS if self.n_components in (None, choices.AUTO) else int(self.n_components)
-        trial = NMF(min(rank, *data.shape), max_iter=ITERATIONS)
+        rank = hidden.COMPONENTS if self.n_components in (None, choices.AUTO) else int(self.n_components)
+        trial = NMF(min(rank, *data.shape), max_iter=hidden.ITERATIONS)
         rng = check_random_state(check_seed(self.random_state))
         # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
-        part, weights = part_of(data, entries, self.missing_values == 0, rng)
-        return able[loss_scores(trial, part, weights, able, Splits(SPLITS, FRACTION, rng)).mean(axis=1).argmin()]
+        part, weights = hidden.part_of(data, entries, self.missing_values == 0, rng)
+        splits = hidden.Splits(hidden.SPLITS, hidden.FRACTION, rng)
+        return able[hidden.loss_scores(trial, part, weights, able, splits).mean(axis=1).argmin()]
 
     def _chosen_rank(self, problem: Problem, W: Any, H: Any) -> int:
         """Return the number of components with which the loss of a problem predicts hidden entries best."""
@@ -532,8 +521,9 @@ class NMF(WithPenalties, LinearModel):
         if self.loss == choices.AUTO:
             trial.set_params(loss=problem.loss.name)
         weights = np.ones_like(dense.X) if dense.weights is None else dense.weights
-        splits = Splits(RANK_SPLITS, FRACTION, check_random_state(check_seed(self.random_state)))
-        return propose_rank(trial, dense.X, weights, default_ranks(dense.X.shape), splits, stacklevel=6)[0]
+        ranks, rng = hidden.default_ranks(dense.X.shape), check_random_state(check_seed(self.random_state))
+        splits = hidden.Splits(hidden.RANK_SPLITS, hidden.FRACTION, rng)
+        return hidden.propose_rank(trial, dense.X, weights, ranks, splits, stacklevel=6)[0]
 
     def _set_found(self, found: Found) -> None:
         """Set all attributes of a fit, wherever the data lie, from what it `found`."""

@@ -410,11 +410,6 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _n_first(self, options: OnlineOptions, samples: Samples) -> int:
-        """Return how many samples the starting components are made from: four for each, or a batch if that is more."""
-        n_components = samples.shape[1] if self.n_components is None else int(self.n_components)
-        return max(options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
-
     def _samples(self, method: Method, X: Any, weights: ArrayLike | None, *, reset: bool) -> Samples:
         """Return the samples of `X`: checked, if they are in memory, or else to be read and checked in batches."""
         if is_dask(X):
@@ -435,11 +430,11 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     def _begin(self, methods: tuple[Method, ...], training: _Training, order: Array) -> Method:
         """Find the starting components from the first samples of `order`, and set the state before any learning."""
-        n_first = self._n_first(training.options, training.samples)
+        n_components = training.samples.shape[1] if self.n_components is None else int(self.n_components)
+        n_first = max(training.options.batch_size, begin.SAMPLES_A_COMPONENT * n_components)
         rows = order[: n_first if len(methods) == 1 else n_tried(n_first)]
         first = next(self._batches(methods[0], training.samples, rows, [(0, len(rows))], reset=True))
         first = problem_in_numpy(first) if is_not_numpy(first.X) else first
-        n_components = first.X.shape[1] if self.n_components is None else int(self.n_components)
         given = self._given_components(first, n_components)
         method = methods[0]
         if len(methods) > 1:

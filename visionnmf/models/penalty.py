@@ -136,7 +136,11 @@ class Penalty(BaseEstimator):
             "l2": check_number(self.l2, f"l2 of {where}"),
         }
         # terms that the user wrote; without training data, those that depend on the training samples are left out
-        options["terms"] = self._check_terms(where, new=X is None)
+        given = () if self.terms is None else tuple(self.terms)
+        for term in given:
+            if not isinstance(term, Term):
+                raise ParameterError(f"terms of {where} must be of visionnmf.engine.penalties.Term; got {term!r:.60}")
+        options["terms"] = tuple(term for term in given if X is not None or not term.of_points)
         if bounds is not None and X is not None:
             options["terms"] += (Bounds(bounds[0].astype(dtype), bounds[1].astype(dtype), f"low and high of {where}"),)
         if simplex:
@@ -149,14 +153,6 @@ class Penalty(BaseEstimator):
             return Penalties(**options)
         except ParameterError as error:
             raise ParameterError(f"penalty_{side}: {error}") from None
-
-    def _check_terms(self, where: str, *, new: bool) -> tuple[Term, ...]:
-        """Return the user's terms; for `new` samples, without those that depend on the training samples."""
-        terms = () if self.terms is None else tuple(self.terms)
-        for term in terms:
-            if not isinstance(term, Term):
-                raise ParameterError(f"terms of {where} must be of visionnmf.engine.penalties.Term; got {term!r:.60}")
-        return tuple(term for term in terms if not (new and term.of_points))
 
     def _check_box(self, where: str) -> tuple[float, float, list[Array] | None]:
         """Return the bounds of all entries, and arrays of those of each one or None; `where` is for messages."""

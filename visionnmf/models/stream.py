@@ -137,21 +137,16 @@ def fit_stream(
     size = check_count(own if batch_size is None else batch_size, "batch_size")
     callback = check_callable(callback, "callback")
     chunks = open_chunks(source)
-    _check_source(chunks, epochs, shuffle)
+    if epochs > 1 and not chunks.repeatable:
+        raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
+    if shuffle and not isinstance(chunks, ArrayRows):
+        raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
     stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
     if saving is not None and saving.resume and os.path.lexists(saving.path):
         # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
         stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
     stream.run(epochs, saving, callback)
     return model
-
-
-def _check_source(chunks: Chunks, epochs: int, shuffle: bool) -> None:
-    """Raise ParameterError if the source cannot be read as often, or in the order, that is asked for."""
-    if epochs > 1 and not chunks.repeatable:
-        raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
-    if shuffle and not isinstance(chunks, ArrayRows):
-        raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
 
 
 class _Stream:

@@ -115,14 +115,10 @@ class Block:
         """Give the memory of the arrays that lie in files back to the system, until the next message needs them."""
         self._mapped.release()
 
-    @property
-    def fitted_rows(self) -> Any:
-        """The data that enter the fit: those given, or what weights of samples have made of them."""
-        return self.data.X if self.data.fitted is None else self.data.fitted
-
     def sums(self) -> Sums:
         """Return the :class:`Sums` over the data that enter the fit and, for the mean, over those that were given."""
-        data, X = self.data, self.fitted_rows
+        data = self.data
+        X = data.X if data.fitted is None else data.fitted
         weights = data.weights if data.fitted is None else data.entries
         n_entries = X.shape[0] * X.shape[1]  # also those that sparse data do not store
         given = n_entries if data.weights is None else np.count_nonzero(data.weights)

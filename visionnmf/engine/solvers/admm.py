@@ -211,7 +211,8 @@ class AdmmInMemory:
 
     def polish(self, H: Array, max_iter: int) -> Iterator[Iteration]:
         """Minimise the Huber loss in place by at most `max_iter` iterations of HALS, from near the minimum."""
-        return hals.polish_clipped(self.problem, self.Wt, H, max_iter=max_iter)
+        rows = hals.DescentInMemory(self.problem, self.Wt, hals.Clipped(self.problem))
+        return hals.descend(rows, H, self.problem.penalty_H, max_iter=max_iter)
 
     def step(self, H: Array, inverse_rho: float, decay: float) -> Pass:
         """Update the codes in place for fixed `H`; return the sums over these rows that an iteration needs."""
@@ -305,11 +306,6 @@ def codes(problem: Problem, Wt: Array, H: Array, *, iterations: int = CODES_ITER
         hals.codes(replace(problem, loss=Loss(same)), Wt, H)
         return
     FixedComponents(problem.penalty_W, H, iterations=iterations).codes(problem, Wt)
-
-
-def quick_codes(problem: Problem, Wt: Array, H: Array) -> None:
-    """Overwrite the codes `Wt` as :func:`codes` does, in fewer iterations."""
-    codes(problem, Wt, H, iterations=QUICK_CODES_ITERATIONS)
 
 
 class FixedComponents:

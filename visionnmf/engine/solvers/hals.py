@@ -63,11 +63,6 @@ def iterate(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator
     yield from descend(DescentInMemory(problem, Wt, _updates_for(problem)), H, problem.penalty_H, max_iter=max_iter)
 
 
-def polish_clipped(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:
-    """Minimise the Huber loss from factors near its minimum, in place; yield as :func:`iterate` does."""
-    return descend(DescentInMemory(problem, Wt, Clipped(problem)), H, problem.penalty_H, max_iter=max_iter)
-
-
 def descend(
     rows: Any, H: Array, penalty_H: Penalties, *, max_iter: int, momentum: Momentum | None = None
 ) -> Iterator[Iteration]:

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import sum_of_squares
-from visionnmf.engine.blocks import map_blocks, one_blas_thread, row_blocks
+from visionnmf.engine.blocks import Block, map_blocks, one_blas_thread, row_blocks
 from visionnmf.engine.kernels import sparse as _sparse_kernels
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
@@ -58,6 +58,19 @@ class _Factor:
         share = F.dtype.type(share)
         # arguments of the kernel: lower and upper bound of the entries, and l1 and l2 weights (r,)
         self.box_l1_l2 = (*penalty.box(F.dtype), share * l1, share * l2)
+
+    def improve(
+        self, X: Any, offset: int, points: Array, gram: Array, totals: Array, step: Any, sweeps: int, work: list[Block]
+    ) -> None:
+        """Multiply rows of `X`, from `offset` on, by `points`, into `totals` unless empty; sweep, and extrapolate."""
+
+        def rows(block: Block) -> None:
+            _sparse_kernels.hals_rows(
+                X.data, X.indices, X.indptr, offset, points, gram, totals, self.extrapolated, self.last, step,
+                *self.box_l1_l2, sweeps, *block,
+            )  # fmt: skip
+
+        map_blocks(rows, work, parallel=len(work) > 1)
 
     def reset(self, F: Array) -> None:
         """Return to the earlier value `F` (r, n_points): the next step is not extrapolated."""
@@ -120,36 +133,12 @@ class _Model:
         gram, step = H.T @ H, H.dtype.type(momentum * CODES_SHARE)
         # the sums over parts are for the components; without them the sweeps use the products of this part
         no_totals = np.empty((0, H.shape[1]))
-        self._descend(part, H, gram, no_totals, step, sweeps)
-
-    def _descend(self, part: _SamplePart, H: Array, gram: Array, totals: Array, momentum: Any, sweeps: int) -> None:
-        """Multiply rows of a part by `H` (n, r), into `totals` if there are any; sweep, and extrapolate the codes."""
-        codes, X = part.codes, self.X
-
-        def rows(block: tuple[int, int]) -> None:
-            # row `part.rows.start` of X belongs to the first codes, of which both versions (rows, r) are overwritten
-            _sparse_kernels.hals_rows(
-                X.data, X.indices, X.indptr, part.rows.start, H, gram, totals, codes.extrapolated, codes.last,
-                momentum, *codes.box_l1_l2, sweeps, *block,
-            )  # fmt: skip
-
-        map_blocks(rows, part.blocks, parallel=len(part.blocks) > 1)
+        part.codes.improve(self.X, part.rows.start, H, gram, no_totals, step, sweeps, part.blocks)
 
     def _improve_components(self, part: _SamplePart, change: Array, momentum: float, *, sweeps: int) -> None:
         """Add what a `change` (rows, r) of a part's codes brings to ``X.T @ W``, and improve the components by HALS."""
-        components, transposed, offset = self.components, part.columns, 0  # X.T (n, rows of the part), from its row 0
         gram, step = self.gram.astype(change.dtype), change.dtype.type(momentum * COMPONENTS_SHARE)
-
-        def columns(block: tuple[int, int]) -> None:
-            # row `offset`, 0, of the data belongs to the first row of `change` (n_rows, r), by which codes have changed
-            # the kernel adds ``X.T @ change`` to `totals`, sweeps from the extrapolated components, writes the result
-            # to `last`, and extrapolates it again, by the share `step` of its change
-            _sparse_kernels.hals_rows(
-                transposed.data, transposed.indices, transposed.indptr, offset, change, gram, self.totals,
-                components.extrapolated, components.last, step, *components.box_l1_l2, sweeps, *block,
-            )  # fmt: skip
-
-        map_blocks(columns, part.column_blocks, parallel=len(part.column_blocks) > 1)
+        self.components.improve(part.columns, 0, change, gram, self.totals, step, sweeps, part.column_blocks)
 
     def keep(self, Wt: Array, H: Array) -> None:
         """Write the factors whose objective was evaluated to the caller's arrays."""
@@ -176,7 +165,8 @@ class _Model:
         for part in self.parts:
             codes = part.codes.last
             # without sweeps it only adds the products with the components to `right` and uses no Gram matrix
-            self._descend(part, H, unused, right[part.rows], H.dtype.type(0), sweeps=0)
+            still, rows = H.dtype.type(0), part.rows
+            part.codes.improve(self.X, rows.start, H, unused, right[rows], still, 0, part.blocks)
             inner += float(np.einsum("ij,ij->", right[part.rows], codes, dtype=np.float64))
             gram += _gram(codes)
         return self._value(problem, (square - 2 * inner + float(np.einsum("ij,ij->", gram, _gram(H)))) / 2, square)

@@ -359,10 +359,6 @@ class Decoder:
             -math.inf if stamp is None else stamp, -math.inf if self._hurt_at is None else self._hurt_at
         )
 
-    def declares_end(self) -> bool:
-        """Return whether the header has a duration, or a number of frames; otherwise FFmpeg guesses the duration."""
-        return bool(self.stream.frames or _TIMED_CONTAINERS & set(self.container.format.name.split(",")))
-
     def cut_off(self, frame_rate: float) -> tuple[float, float] | None:
         """Return how many seconds were read and declared, if the packets end early, or None.
 
@@ -383,7 +379,9 @@ class Decoder:
         if kind == "avi":  # FFmpeg counts what is in the index, even if a part of it lies beyond the end
             declared = max(declared, self.stream.frames / frame_rate)
         early = declared - (self.end - begin)
-        if not self.declares_end() or early <= (0 if kind == "avi" else 0.01 * declared) + 2 / frame_rate:
+        # without a duration, or a number of frames, in the header FFmpeg guesses the duration
+        declares_end = self.stream.frames or _TIMED_CONTAINERS & set(kind.split(","))
+        if not declares_end or early <= (0 if kind == "avi" else 0.01 * declared) + 2 / frame_rate:
             return None
         return self.end - begin, declared
 
