@@ -60,20 +60,10 @@ class Term(ABC):
 
     @abstractmethod
     def value(self, F: Array) -> float:
-        """Evaluate the penalty of `F` (n_components, n_points) in double precision; 0 for a constraint.
-
-        Returns
-        -------
-        float
-        """
+        """Evaluate the penalty of `F` (n_components, n_points) in double precision; 0 for a constraint."""
 
     def component(self, k: int) -> Term:
-        """Return the term for component k alone, a factor of one row, if components are not coupled.
-
-        Returns
-        -------
-        Term
-        """
+        """Return the term for component k alone, a factor of one row, if components are not coupled."""
         return self
 
     def rescaled(self, scale: Array) -> Term:
@@ -81,10 +71,6 @@ class Term(ABC):
 
         `scale` (n_components,) is all 1 if the term is not a cone (`is_cone`), that is, if weights cannot make up for
         the scale of a component, as with bounds. The default, for these terms, is therefore the term itself.
-
-        Returns
-        -------
-        Term
         """
         return self
 
@@ -114,12 +100,7 @@ class Smooth(Term):
 
     @abstractmethod
     def lipschitz(self) -> float:
-        """Return a Lipschitz constant of the gradient.
-
-        Returns
-        -------
-        float
-        """
+        """Return a Lipschitz constant of the gradient."""
 
 
 class Proximal(Term):

@@ -228,12 +228,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: the view's name, what is measured, and in which cell.
-
-        Returns
-        -------
-        ndarray of object [shape=(n_features,)]
-        """
+        """Return the names of the features: the view's name, what is measured, and in which cell."""
         check_is_fitted(self)
         return np.concatenate([extractor.get_feature_names_out() for extractor in self.extractors_.values()])
 

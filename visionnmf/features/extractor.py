@@ -140,12 +140,7 @@ class Extractor(TransformerMixin, BaseEstimator, ABC):
             return self._describe(image).astype(np.float32, copy=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features: the extractor's name, what is measured, and in which cell.
-
-        Returns
-        -------
-        ndarray of object [shape=(n_features,)]
-        """
+        """Return the names of the features: the extractor's name, what is measured, and in which cell."""
         check_is_fitted(self)
         return np.array([f"{self.view}_{name}" for name in self._names()], object)
 

@@ -198,12 +198,7 @@ class VideoReader(FrameReader):
             self._loop = None
 
     def timed(self) -> Generator[TimedFrame, None, None]:
-        """Begin a loop over the frames with their times, which opens the file again; one left early is closed.
-
-        Returns
-        -------
-        generator of TimedFrame
-        """
+        """Begin a loop over the frames with their times, which opens the file again; one left early is closed."""
         self.close()
         self._loop = self._frames()
         return self._loop
