@@ -28,6 +28,7 @@ from sklearn.cluster import KMeans, spectral_clustering
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_choice, check_count, check_random_state
 from visionnmf.engine.kernels import manhattan
+from visionnmf.engine.solvers.rri import sum_rounding
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.features import proximity_affinity, reduce_image
 
@@ -142,7 +143,7 @@ def factorise(S: Array, n_components: int, rng: np.random.RandomState) -> Array:
     """
     weights = np.ones(len(S))
     scratch = np.empty((3, len(S)))  # work space of the sweep
-    rounding = manhattan.sum_rounding(S.dtype)
+    rounding = sum_rounding(S.dtype)
     best, lowest = np.zeros((n_components, len(S))), np.inf
     for _ in range(N_STARTS):
         H = spread_symmetric(S, weights, n_components, rng)

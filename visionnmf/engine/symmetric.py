@@ -28,6 +28,7 @@ from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
+from .solvers.rri import sum_rounding
 from .stopping import EXACT, Fit, Stopping
 
 PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand side is the expensive part
@@ -45,7 +46,7 @@ def _manhattan_sweep(S: Array, H: Array, c: Array) -> None:
     """Update all codes `H` (r, n) of `S` (n, n) in place by weighted medians; `c` (n,) are node weights."""
     scratch = np.empty((3, len(S)), S.dtype)
     # the last argument, 0, leaves the diagonal out
-    _kernels.rri_symmetric_sweep(S, H, H * c, c, _kernels.sum_rounding(S.dtype), scratch, 0.0)
+    _kernels.rri_symmetric_sweep(S, H, H * c, c, sum_rounding(S.dtype), scratch, 0.0)
 
 
 def _manhattan_objective(S: Array, H: Array, c: Array) -> float:

@@ -15,6 +15,7 @@ from visionnmf.apps.segmentation import paper_method, paper_segments
 from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
 from visionnmf.engine.kernels import manhattan
+from visionnmf.engine.solvers.rri import sum_rounding
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -36,7 +37,7 @@ def test_a_sweep_solves_equation_61_for_each_variable(n: int, r: int, rng: np.ra
                 _, lowest, highest = naive.minimise_1d(expected[k], z, weights, b=1.0)
                 expected[k, j] = min(max(expected[k, j], lowest), highest)
     ones = np.ones(n)
-    manhattan.rri_symmetric_sweep(S, H, H.copy(), ones, manhattan.sum_rounding(np.float64), np.empty((3, n)), 1.0)
+    manhattan.rri_symmetric_sweep(S, H, H.copy(), ones, sum_rounding(np.float64), np.empty((3, n)), 1.0)
     np.testing.assert_allclose(H, expected, atol=1e-9)
 
 

@@ -18,12 +18,6 @@ from visionnmf._jit import kernel
 
 from .arithmetic import CHUNK, clipped, dot, sum_abs
 
-
-def sum_rounding(dtype: Any) -> float:
-    """Return the relative rounding error of a sum over a row in this dtype: 8 units, as chunks are summed."""
-    return 8 * float(np.finfo(dtype).eps)
-
-
 # --- the one-dimensional problem: minimise sum_i c_i |a_i x - z_i| + s x + b (x - d)^2 over a box --------------------
 
 
@@ -182,7 +176,7 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
 
 @kernel
 def rri_rows(  # type: ignore[no-untyped-def]
-    X, M, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch
+    X, M, group, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch
 ):
     """Update the codes of rows ``start:stop`` by rank-one residual iteration (RRI), that is, coordinate descent.
 
@@ -190,11 +184,11 @@ def rri_rows(  # type: ignore[no-untyped-def]
     l2 . f^2 / 2`` with ``e = X[j] - Ft[:, j] @ A`` over ``low <= f <= high``. The residual is recomputed from the
     factors in each call, so that rounding errors do not accumulate.
 
-    `M`, `alpha` and `losses` may be None. `graph` is None or the arrays (indptr, indices, affinities, degrees) of an
-    affinity without a diagonal; it adds ``tr(F L F^T) / 2``, and each row then sees the new codes of the rows before
-    it. A row stops after `sweeps` sweeps or when one changes nothing. `eps` is the relative rounding of sums.
-    `weighted` (r, n) is scratch for the components times the weights of a row, or `A` itself if `M` is None; `scratch`
-    is (3, n).
+    `M`, `alpha` and `losses` may be None; `group` consecutive rows of `X` share one of `M`. `graph` is None or the
+    arrays (indptr, indices, affinities, degrees) of an affinity without a diagonal; it adds ``tr(F L F^T) / 2``, and
+    each row then sees the new codes of the rows before it. A row stops after `sweeps` sweeps or when one changes
+    nothing. `eps` is the relative rounding of sums. `weighted` (r, n) is scratch for the components times the weights
+    of a row, or `A` itself if `M` is None; `scratch` is (3, n).
     """
     residual, steps, jumps = scratch[0], scratch[1], scratch[2]
     number = A.dtype.type
@@ -202,13 +196,13 @@ def rri_rows(  # type: ignore[no-untyped-def]
         largest = _set_residual(residual, X[j], Ft, j, A)  # returns the largest entry of row j
         tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
         if losses is not None:
-            losses[j] = _loss(residual, None if M is None else M[j], alpha)
-        if M is not None:
-            m = M[j]
+            losses[j] = _loss(residual, None if M is None else M[j // group], alpha)
+        if M is not None and (j == start or j % group == 0):
+            m = M[j // group]
             for k in range(A.shape[0]):
                 a, product = A[k], weighted[k]
                 for i in range(a.shape[0]):
-                    product[i] = a[i] * m[i]
+                    product[i] = a[i] * number(m[i])
         for _ in range(sweeps):
             moved = False
             for k in range(A.shape[0]):
@@ -301,41 +295,6 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
                 Ft[k, j] = new
             if not moved:
                 break
-
-
-@kernel(allocates=True)
-def rri_weighted_rows(X, M, group, Ft, A, low, high, sweeps, eps, start, stop):  # type: ignore[no-untyped-def]
-    """Update codes as :func:`rri_rows`, with a weighted l1 loss; `group` consecutive rows of `X` share one of `M`."""
-    n = X.shape[1]
-    r = A.shape[0]
-    residual = np.empty(n, A.dtype)
-    steps = np.empty(n, A.dtype)
-    jumps = np.empty(n, A.dtype)
-    weighted = np.empty((r, n), A.dtype)
-    number = A.dtype.type
-    for block in range(start, stop):
-        weights = M[block]
-        for k in range(r):
-            a = A[k]
-            row = weighted[k]
-            for i in range(n):
-                row[i] = a[i] * number(weights[i])
-        for j in range(block * group, (block + 1) * group):
-            largest = _set_residual(residual, X[j], Ft, j, A)  # returns the largest entry of row j
-            tiny = number(4 * eps) * largest  # residuals below this rounding error count as 0
-            for _ in range(sweeps):
-                moved = False
-                for k in range(r):
-                    x = Ft[k, j]
-                    slope, curvature = 0.0, 0.0  # of penalties, of which there are none
-                    # the exact minimiser, a weighted median; the residual is updated with it
-                    new = update_variable(
-                        residual, A[k], weighted[k], x, low, high, slope, curvature, eps, tiny, steps, jumps
-                    )
-                    moved |= new != x
-                    Ft[k, j] = new
-                if not moved:
-                    break
 
 
 @kernel

@@ -25,6 +25,11 @@ LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 PRECISION, MOST_SWEEPS = 0.1, 1000  # of a factor as printed: the precision below equation 8
 
 
+def sum_rounding(dtype: Any) -> float:
+    """Return the relative rounding error of a sum over a row in this dtype: 8 units, as chunks are summed."""
+    return 8 * float(np.finfo(dtype).eps)
+
+
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = True) -> float:
     """Sweep over the codes in place, each to its exact minimiser, a weighted median; return the loss before if valued.
 
@@ -44,10 +49,9 @@ def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = T
 
 def plain_half(X: Array, Wt: Array, H: Array, *, sweeps: int) -> None:
     """Lower the Manhattan loss of dense `X`, without weights and penalties, by sweeps over the codes, in place."""
-    dtype = X.dtype
-    zeros = np.zeros(len(Wt), dtype)  # weights of the l1 and l2 penalties
-    terms = _Terms(low=dtype.type(0), high=dtype.type(np.inf), l1=zeros, l2=zeros)
-    _sweep(X, None, Wt, H, terms, sweeps, losses=np.empty(len(X)))  # of each row, which nobody reads here
+    _sweep(
+        X, None, Wt, H, _no_terms(len(H), X.dtype), sweeps, losses=np.empty(len(X))
+    )  # of each row, which nobody reads here
 
 
 class _Terms(NamedTuple):
@@ -61,17 +65,23 @@ class _Terms(NamedTuple):
     graph: tuple[Array, ...] | None = None  # CSR arrays (indptr, indices, affinities) and node degrees
 
 
+def _no_terms(n_components: int, dtype: Any) -> _Terms:
+    """Return the terms of codes >= 0 without penalties."""
+    zeros = np.zeros(n_components, dtype)
+    return _Terms(dtype.type(0), dtype.type(np.inf), zeros, zeros)
+
+
 def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps: int, losses: Array | None) -> None:
     """Sweep over all codes `Wt` (r, n_rows) in place, at most `sweeps` times a row, for fixed components `H` (r, n)."""
     dtype = X.dtype
-    rounding = _kernels.sum_rounding(dtype)  # relative rounding error of a sum
+    rounding = sum_rounding(dtype)
 
     def sweep(block: tuple[int, int]) -> None:
         # memory of the kernel: the components times the weights `M` of a row's entries, or without weights the
         # components, and three vectors. `terms` are bounds, penalty weights, alpha and a graph. `rounding` is the
         # relative error of a sum, from which the kernel decides which residuals count as 0.
         weighted, scratch = H if M is None else np.empty(H.shape, H.dtype), np.empty((3, X.shape[1]), dtype)
-        _kernels.rri_rows(X, M, Wt, H, *terms, sweeps, rounding, *block, losses, weighted, scratch)
+        _kernels.rri_rows(X, M, 1, Wt, H, *terms, sweeps, rounding, *block, losses, weighted, scratch)
 
     size = max(1, rows_per_block(X.shape[1]) // 4)  # small blocks, because medians take long for each row
     # a graph couples the rows, so they form one block and are updated in order
@@ -81,9 +91,12 @@ def _sweep(X: Array, M: Array | None, Wt: Array, H: Array, terms: _Terms, sweeps
 
 def weighted_half(X: Array, M: Array, Ft: Array, A: Array, *, sweeps: int) -> None:
     """Minimise ``sum m |X - Ft.T @ A|`` over `Ft` >= 0 in place by at most `sweeps` sweeps, in this thread."""
-    eps, number = _kernels.sum_rounding(A.dtype), A.dtype.type
-    group = X.shape[0] // M.shape[0] if len(M) else 1
-    _kernels.rri_weighted_rows(X, M, group, Ft, A, number(0), number(np.inf), sweeps, eps, 0, len(M))
+    group = X.shape[0] // M.shape[0] if len(M) else 1  # consecutive rows that share weights
+    weighted, scratch = np.empty(A.shape, A.dtype), np.empty((3, X.shape[1]), A.dtype)
+    rounding = sum_rounding(A.dtype)
+    _kernels.rri_rows(
+        X, M, group, Ft, A, *_no_terms(len(A), A.dtype), sweeps, rounding, 0, len(X), None, weighted, scratch
+    )
 
 
 def iterate_as_printed(problem: Problem, Wt: Array, H: Array, *, max_iter: int) -> Iterator[Iteration]:

@@ -22,6 +22,8 @@ from visionnmf.engine.products import floors
 from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
 
+from .rri import sum_rounding
+
 SWEEPS = 2  # sweeps that share one gathering of the components
 CODES_SWEEPS = 500
 CODES_TOLERANCE = 1e-6  # of a row's largest code
@@ -51,7 +53,7 @@ def median_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int) -> float:
     points, sums = np.ascontiguousarray(A.T), A.sum(axis=1, dtype=np.float64)  # (n, r) and (r,)
     box_l1_l2 = (*penalty.box(X.dtype), *penalty.weights(len(A), X.dtype))
     losses = np.empty(X.shape[0])
-    rounding, zero_weight = _kernels.sum_rounding(X.dtype), float(problem.zero_weight)  # relative rounding of sums
+    rounding, zero_weight = sum_rounding(X.dtype), float(problem.zero_weight)  # relative rounding of sums
 
     def sweep(block: tuple[int, int]) -> None:
         longest = _longest_row(X.indptr, *block)
