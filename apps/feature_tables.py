@@ -51,10 +51,7 @@ def check_table_size(path: Path, count: int) -> None:
 
 
 def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, verbatim: bool = False) -> None:
-    """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``.
-
-    `verbatim` keeps names of files in ``.csv`` that a spreadsheet would take for formulas.
-    """
+    """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``."""
     check_format(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":

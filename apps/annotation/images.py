@@ -81,11 +81,7 @@ def describe(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
-    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first.
-
-    Raises ParameterError for images without extractors and for a table with other `views` than these, those that a
-    model was trained with, and MediaError if nothing can be read.
-    """
+    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first."""
     if is_table(source):
         (name,) = names_of(source)
         table = read_table(name)
@@ -177,11 +173,7 @@ def images_with_words(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> ImagesWithWords:
-    """Find the words of images, and then the features of those that have words; see :func:`describe`.
-
-    `labels` is a file of :func:`read_words`, in which names may be relative to the folder `source`. None reads IPTC,
-    XMP and sidecars. Raises MediaError, before any feature is computed, if no image has a word.
-    """
+    """Return images with words, from the file `labels` or, for None, IPTC, XMP and sidecars, and their features."""
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
     skipped: list[str] = []

@@ -42,11 +42,7 @@ def study(
     top: int = choices.ANNOTATION_WORDS,
     progress: Progress | None = None,
 ) -> Study:
-    """Return the comparison of the words that a model gives with those that images have, for which see ``train``.
-
-    The features of the images are extracted here, in the processes of `comparison`. Raises MediaError if nothing can be
-    read, or no image has words.
-    """
+    """Return the comparison of the words that a model gives with those that images have, for which see ``train``."""
     check_count(top, "top")
     methods = chosen_methods(comparison, METHODS, METHODS)
     found = images_with_words(
@@ -116,10 +112,7 @@ class Scores(NamedTuple):
 
 
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
-    """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words).
-
-    Images without a word count in precisions only.
-    """
+    """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words)."""
     hits = truth & given
     labelled = truth.any(axis=1)  # images with words
     n_words, n_right = truth[labelled].sum(1), hits[labelled].sum(1)

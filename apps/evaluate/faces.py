@@ -74,10 +74,7 @@ def study(
     conditions: FaceConditions = FaceConditions(),
     reading: FaceReading = FaceReading(),
 ) -> Study:
-    """Return the comparison of methods on a data set of faces: a folder or file as for ``train``, or arrays.
-
-    Raises ParameterError if the settings do not fit the data, or plots would be written among the faces.
-    """
+    """Return the comparison of methods on a data set of faces: a folder or file as for ``train``, or arrays."""
     methods = chosen_methods(comparison, tuple(METHODS), [name for name in METHODS if name not in NOT_BY_DEFAULT])
     skipped: list[str] = []
     faces = source
@@ -158,10 +155,7 @@ class FaceSplit(NamedTuple):
 def make_split(
     faces: Faces, corruption: str, number: int, conditions: FaceConditions, random_state: int = choices.RANDOM_STATE
 ) -> FaceSplit:
-    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests.
-
-    `corruption` is KIND or KIND:SEVERITY, such as "laplace:30".
-    """
+    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests."""
     rng = np.random.default_rng(random_state + number)
     train, test = [], []
     for person in np.unique(faces.labels):
@@ -292,10 +286,7 @@ def _raw(split: FaceSplit, rank: int) -> Distances:
 
 
 def _lda(split: FaceSplit, rank: int) -> Distances:
-    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used.
-
-    PCA keeps at most 200 dimensions, and no more than there are training images, less one for their mean.
-    """
+    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used."""
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)

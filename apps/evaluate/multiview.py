@@ -127,10 +127,7 @@ def study_of(
 
 
 def by_method(rows: Rows) -> Rows:
-    """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
-
-    Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own line.
-    """
+    """Return means over splits, each with its best rank in cross-validation, or of each rank where there is none."""
     # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
     unchosen = {(row["condition"], row["method"]) for row in rows if np.isnan(row["inner"])}
@@ -152,12 +149,7 @@ def run_split(
     method: str,
     split: int,
 ) -> Rows:
-    """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
-
-    Views (n_samples, n_features) by name are prepared by the training samples alone; those that none of these has are
-    left out. The test sets of a condition, one for each missing view, share a training set. `labels` are classes
-    (n_samples,) or words (n_samples, n_words), and `conditions` has the ranks and the share of test samples.
-    """
+    """Evaluate one method on one random split under one condition; return a row for each rank and each test set."""
     seed = random_state + split
     train, test = split_samples(labels, conditions.test_share, seed)
     # `before` and `after` are the views of the training and of the test samples
@@ -193,10 +185,7 @@ def learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[st
 
 
 def split_samples(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
-    """Return the indices of training and test samples, of which a `share` of each class is tested.
-
-    `labels` are classes (n_samples,), or words (n_samples, n_words), by which samples are not stratified.
-    """
+    """Return the indices of training and test samples, of which a `share` of each class is tested."""
     kind = StratifiedShuffleSplit if labels.ndim == 1 else ShuffleSplit
     train, test = next(kind(1, test_size=share, random_state=seed).split(np.zeros(len(labels)), labels))
     return train, test
@@ -308,10 +297,7 @@ def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
 
 
 def mean_average_precision(truth: Array, scores: Array) -> float:
-    """Return the average precision of each word that some sample has, averaged over these words.
-
-    `truth`, of 0 and 1, and `scores` are (n_samples, n_words).
-    """
+    """Return the average precision of each word that some sample has, averaged over these words."""
     used = truth.any(axis=0)
     return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))
 
@@ -326,10 +312,7 @@ def word_matrix(labels: Any) -> Any:
 
 
 def _draw(rows: Rows) -> Any:
-    """Return a figure of mean and deviation over splits of each method's score against its rank.
-
-    Under a condition that takes views away at test, the score of a split is the mean over these views.
-    """
+    """Return a figure of mean and deviation over splits of each method's score against its rank."""
     score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in rows) else "average_precision"
     lacking = {row["condition"] for row in rows if row["missing"]}  # their rows with all views are those of "clean"
     drawn = [

@@ -227,10 +227,7 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 @io.takes_files
 def score_image(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
-    """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations.
-
-    A method in DEFAULTS has another row, "<method>, default", for what it gives without options.
-    """
+    """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:

@@ -62,10 +62,7 @@ def scene(name: str, sizes: Sizes) -> Array:
 
 
 def picture_row(X: Array, parts: Parts, place: int, shape: tuple[int, int], *, signed: bool = False) -> list[Array]:
-    """Return a picture of a row of `X`, then of its low-rank part and of the rest for each method.
-
-    The rest is shown by its size, or `signed`: middle grey is none, darker is negative.
-    """
+    """Return a picture of a row of `X`, then of its low-rank part and of the rest for each method."""
     row = [grey_pictures(X[place], shape)[0]]
     for low_rank, _ in parts.values():
         rest = X[place] - low_rank[place]
@@ -85,10 +82,7 @@ def likeness_rows(what: str, parts: Parts, limit: float, section: str) -> list[R
 
 
 def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
-    """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
-
-    The background is the low-rank part of the frames. The paper judges by eye.
-    """
+    """Repeat figure 16 or 17 of the MahNMF paper: background and foreground by each method, two frames a video."""
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
     for name in names:
@@ -104,11 +98,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 
 
 def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
-    """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
-
-    The low-rank part of one person's images is the face, and what is left is the light. `people` are positions among
-    the people of Extended Yale B.
-    """
+    """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method."""
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])
     sheet, rows = [], []

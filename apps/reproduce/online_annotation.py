@@ -54,12 +54,7 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
 def annotation_scores(
     train: Corel, test: Corel, methods: Mapping[str, Learner], shares: Sequence[float], epochs: int
 ) -> dict[str, Array]:
-    """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
-
-    `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
-    the components of an online model of DenseHue. "features" are the features themselves. The models learn for `epochs`
-    epochs.
-    """
+    """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method."""
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(train_codes: Array, test_codes: Array) -> list[float]:

@@ -71,10 +71,7 @@ def relative_distance(X: Array, model: Array) -> float:
 
 
 def bases(sizes: Sizes) -> Result:
-    """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF.
-
-    t-SVD is the truncated decomposition with negative entries set to 0.
-    """
+    """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF."""
     n_faces = sizes.pick(full=None, quick=400)
     X, sheets, rows = faces(n_faces), {}, []
     for method in METHODS:

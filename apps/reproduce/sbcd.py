@@ -82,16 +82,12 @@ def uniform_start(X: Array, rank: int, rng: np.random.Generator) -> Start:
 def count_iterations(
     shape: tuple[int, int], rank: int, loss: Loss, solver: str, enough: float, most: int
 ) -> tuple[int, float]:
-    """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
-
-    The second number is the divergence that was reached over that of the start; there are at most `most` iterations.
-    `step.objective` is that before the step.
-    """
+    """Return the iterations until one gains less than `enough` of the start's divergence, and what share is left."""
     X, Wt, H = uniform_problem(shape, rank, 0)
     H *= X.mean() / (Wt.T @ H).mean()  # else the first iteration gains nearly all, and `enough` is a share of the start
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
-        objectives.append(step.objective)
+        objectives.append(step.objective)  # that before the step
         # with no change at all a step has been taken back, and the solver goes on
         if len(objectives) > 1 and 0 < abs(objectives[-2] - objectives[-1]) < enough * objectives[0]:
             break
@@ -124,10 +120,7 @@ def faces(step: int) -> Data:
 
 
 def case(loss: str, data: Data, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0.0) -> Case:
-    """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H.
-
-    With it W has the norm of footnote 3.
-    """
+    """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H."""
     problem = Problem(data.X, LOSSES[loss], Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1))
     section = "4.3" if methods == VARIANTS else "4.2"
     return Case(
@@ -165,10 +158,7 @@ def face_curves(sizes: Sizes) -> Result:
 
 
 def variant_curves(sizes: Sizes, *, losses: Sequence[str], l1: float) -> Result:
-    """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD beside its variants AL-A and AL-B.
-
-    These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
-    """
+    """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD and its variants AL-A and AL-B."""
     shape, rank, step, n_starts, seconds = sizes.pick(
         full=((1500, 1000), 30, 1, STARTS, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
     )
@@ -275,11 +265,7 @@ def recovery(sizes: Sizes) -> Result:
 
 
 def growing_rank(sizes: Sizes) -> Result:
-    """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank.
-
-    A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
-    shape, so there are rows for the iterations themselves as well.
-    """
+    """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank."""
     shape, ranks, most = sizes.pick(full=(SHAPE, RANKS, MOST), quick=((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]
     for (loss, method), iterations in PUBLISHED_ITERATIONS.items():

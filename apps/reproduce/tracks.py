@@ -52,12 +52,7 @@ Tracks = dict[str, list[Track]]  # the runs of each method
 def follow(
     steps: Iterable[Any], measure: Callable[[], Any], budget: float, *, most: int = MANY, looks: int = 60
 ) -> Track:
-    """Follow a method that works in place until it ends, or for `budget` CPU seconds or `most` iterations.
-
-    Each item of `steps` is an iteration. `measure` returns the objective, or another figure, and is called outside the
-    clock at growing intervals: about `looks` times for each tenfold time. Returns iterations, seconds and figures at
-    these looks.
-    """
+    """Follow a method until it ends, or for `budget` CPU seconds or `most` iterations; `measure` is not timed."""
     track = Track([0], [0.0], [measure()])
     spent, next_look, count = 0.0, 0.0, 0
     iterator = iter(steps)
@@ -91,10 +86,7 @@ def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
 def solver_track(
     solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
 ) -> Track:
-    """Follow a solver, a name in SOLVERS, from a copy of the factors `start` for `budget` CPU seconds.
-
-    ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
-    """
+    """Follow a solver, a name in SOLVERS, from a copy of the factors `start` for `budget` CPU seconds."""
     own = start[0].copy(), start[1].copy()
     return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
 
@@ -157,11 +149,7 @@ def race(
 def curves_of(
     tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Any]:
-    """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
-
-    `show` maps objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs
-    have had their first look to where the first one ends.
-    """
+    """Return the curve of each method, mean and deviation over runs, at marks along "iterations" or "seconds"."""
     curves = {}
     for name, runs in tracks.items():
         ends = [getattr(run, axis)[-1] for run in runs]

@@ -62,11 +62,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
 
 
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
-    """Find the marker of each region of the hierarchy, -1 for none.
-
-    A region that holds several markers is divided by the watershed of the picture's gradient. Its first marker keeps
-    the region's number; the tree joins the pieces first.
-    """
+    """Return the marker of each region, -1 for none, and a tree in which regions with several markers are divided."""
     # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]

@@ -259,10 +259,7 @@ class DrawnMarkers(NamedTuple):
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:
-    """Read marked pixels from a picture, as :func:`process_image` describes.
-
-    Raises MediaError if the picture cannot be read, has only one colour, or so many that its lines must be smooth.
-    """
+    """Read marked pixels from a picture, as :func:`process_image` describes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
         image = io.read_image(file)
