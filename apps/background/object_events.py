@@ -19,8 +19,6 @@ from .event_tables import Box, EventBuilder, MotionEvent
 from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
 
-__all__ = ["ObjectFinder"]
-
 Numbers = NDArray[np.float64]
 
 MOST_PARTS = 100  # of a frame, the largest ones

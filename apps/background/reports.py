@@ -13,11 +13,6 @@ from visionnmf._text import counted
 from .frame_arrays import FrameArray, Separated, channel_mean
 from .settings import EventSettings
 
-__all__ = [
-    *("FOG_THRESHOLD", "ColourCounts", "MaskCounts", "MaskStatistics", "batch_lines", "event_sentence"),
-    *("little_notes", "live_lines"),
-]
-
 SHOWN_EVENTS = 20
 SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
 # Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in made

@@ -21,8 +21,6 @@ from .frame_arrays import Floats, FrameArray, FrameSample, Separated, timed_fram
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
 
-__all__ = ["LowRank", "ManhattanNMF", "Sampled", "Separator", "make_separator"]
-
 
 def make_separator(
     method: str, *, threshold: float | None = None, random_state: int = choices.RANDOM_STATE

@@ -19,8 +19,6 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, to_uint8
 from visionnmf.apps.background.kernels import LevelRules, ModelledFrames, assign_levels, find_candidates, find_levels
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["correct_scene", "left_behind"]
-
 Flags = NDArray[np.bool_]
 Pixels = NDArray[np.intp]
 
@@ -179,10 +177,7 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
 
 
 def left_behind(scene: Floats, alternative: Floats, found: Flags) -> Flags:
-    """Return where, in the regions of `found` (height, width), the scene shows an object that has left.
-
-    There the `alternative`, of the shape of the `scene` (height, width, channels), continues the picture around it.
-    """
+    """Return where, in regions of `found`, the scene shows an object that left, and the `alternative` what it hid."""
     modes, result = tuning.TUNING.alternating_modes, np.zeros_like(found)
     for inside, box in _regions(found):
         contrasts = _contrasts((scene, alternative), inside, np.zeros_like(inside), box)

@@ -20,8 +20,6 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray
 from visionnmf.apps.background.kernels import ModelledFrames, measure_residuals, rank_residuals
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
-
 
 @dataclass(frozen=True)
 class DynamicBackground:

@@ -49,8 +49,6 @@ from .camera_shake import shifted
 from .learning import LearntBackground, find_codes, learn_background, with_median
 from .mask import MaskDecision
 
-__all__ = ["BackgroundModel"]
-
 
 class BackgroundModel(SaveableEstimator, BaseEstimator):
     """Low-rank background of a fixed camera in the Manhattan loss, and the foreground that stands out from it.

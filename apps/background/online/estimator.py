@@ -56,8 +56,6 @@ from visionnmf.io.video.timeline import TimedFrame
 
 from .kernels import OnlineScene, OnlineSteps, count_explained, update_rows
 
-__all__ = ["OnlineBackgroundModel"]
-
 
 class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     """Background and masks of a stream, frame by frame, in constant memory.
@@ -393,10 +391,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._alternative_support[ghost] = np.minimum(support, self._alternative_support[ghost])
 
     def _find_gain(self, frame: FrameArray, noise: Floats) -> tuple[float, float]:
-        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains.
-
-        `noise` (n_chosen,) is that of the pixels that determine the gain.
-        """
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
         size, chosen = self._noise.size, self._chosen
         x = frame.reshape(size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(size, -1)[chosen]
