@@ -33,7 +33,7 @@ from .face_methods import FIRST_SPLIT, FITTED, MAHNMF, METHODS, OTHERS, PER_PERS
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
 from .mahnmf_smoothing import EXPERIMENTS as SMOOTHING
 from .multiview_words import EXPERIMENTS as WORDS
-from .tracks import Case, Claim, Start, race
+from .tracks import Case, Claim, Measure, Start, race
 
 Array = NDArray[Any]
 
@@ -98,12 +98,14 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 def manhattan_case(title: str, make: Callable[[int], Array], rank: int, budget: float, claims: Sequence[Claim]) -> Case:
     """Return the case of RRI, rank-one residual iteration, and OGM, the optimal gradient method, on ``make(seed)``."""
 
-    def problem(seed: int) -> tuple[Problem, Start]:
-        """Return the problem and the start of a seed."""
-        X = make(seed)
-        return Problem(X, Loss("manhattan")), half_normal_start(X, rank, 100 + seed)
+    def made(seed: int) -> tuple[Problem, Start, Measure]:
+        """Return the problem and the start of a seed, and the objective as a share of the sum of the data."""
+        problem = Problem(make(seed), Loss("manhattan"))
+        total = float(problem.X.sum())
+        start = half_normal_start(problem.X, rank, 100 + seed)
+        return problem, start, lambda Wt, H: problem.objective(Wt, H) / total
 
-    return Case(title, problem, SOLVERS, claims, budget, lambda problem, start: float(problem.X.sum()))
+    return Case(title, made, SOLVERS, claims, budget)
 
 
 def made_race(sizes: Sizes) -> Result:

@@ -109,7 +109,6 @@ def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
     n_faces = sizes.pick(full=None, quick=400)
     X = faces(n_faces)
-    # the distance of each method after the numbers of steps in MARKS
     found = {method: [fitted(method, n_faces, RANK, steps).distance for steps in MARKS] for method in METHODS}
     step_seconds = {method: fitted(method, n_faces, RANK, STEPS[0]).seconds / STEPS[0] for method in METHODS}
     nmf, early, last = found["NMF"], MARKS.index(10), len(MARKS) - 1

@@ -20,7 +20,7 @@ from visionnmf.engine.solving import SOLVERS
 
 from .data import load_face_set
 from .experiments import Experiment, Result, Row, Sizes, Table, comparisons
-from .tracks import Case, Start, Tracks, curves_of, follow_all, race
+from .tracks import Case, Measure, Start, Tracks, curves_of, follow_all, race
 
 Array = NDArray[Any]
 
@@ -123,13 +123,19 @@ def case(loss: str, data: Data, methods: Sequence[str], claims: Claims, budget: 
     """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H."""
     problem = Problem(data.X, LOSSES[loss], Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1))
     section = "4.3" if methods == VARIANTS else "4.2"
+
+    def make(seed: int) -> tuple[Problem, Start, Measure]:
+        """Return the problem, the start of a seed, and the share of its objective."""
+        start = data.start(seed)
+        whole = problem.objective(*start)
+        return problem, start, lambda Wt, H: problem.objective(Wt, H) / whole
+
     return Case(
         f"{loss}, {data.kind}{data.X.shape[0]} × {data.X.shape[1]}, K = {len(data.start(0)[0])}",
-        lambda seed: (problem, data.start(seed)),
+        make,
         {name: SOLVER_NAMES[name] for name in methods},
         [(first, second, "seconds", f"yes, {section}") for first, second in claims],
         budget,
-        lambda problem, start: problem.objective(*start),
     )
 
 
@@ -172,7 +178,7 @@ def zeros_of_H(cases: Sequence[Case]) -> Table:
     """Return how many components are left, their zeros in H, and norms, without and with the norm of W (footnote 3)."""
     table = [["data", "penalties", "components left", "share of zeros in their H", "norm of W", "norm of H"]]
     for one in cases:
-        problem, start = one.make(0)
+        problem, start, _ = one.make(0)
         for words, sides in (
             ("none", (Penalties(), Penalties())),
             (f"alpha = {ALPHA:g}", (Penalties(), problem.penalty_H)),
@@ -212,15 +218,15 @@ def signal_to_interference(truth: Array, found: Array) -> float:
 def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tracks]:
     """Follow methods on mixtures of smooth signals; return the SIR of the signals and that of the weights."""
 
-    def make(draw: int) -> tuple[Problem, Start]:
-        """Return the mixtures of a draw, and a start."""
+    def make(draw: int) -> tuple[Problem, Start, Measure]:
+        """Return the mixtures of a draw, a start, and what the SIR of both factors is."""
         signals, weights = smooth_signals(draw)
         rng = np.random.default_rng(1000 + draw)
         start = rng.random((SIGNALS, LENGTH)) + 0.1, rng.random((SIGNALS, MIXTURES)) + 0.1
-        return Problem(signals.T @ weights, LOSSES[loss]), start
+        sir = signal_to_interference
+        return Problem(signals.T @ weights, LOSSES[loss]), start, lambda Wt, H: (sir(signals, Wt), sir(weights, H))
 
-    case = Case("", make, {name: SOLVER_NAMES[name] for name in COMPARED[loss]}, (), budget)
-    found = follow_all(case, n_draws, lambda draw: partial(recovered, *smooth_signals(draw)))
+    found = follow_all(Case("", make, {name: SOLVER_NAMES[name] for name in COMPARED[loss]}, (), budget), n_draws)
     of_signals, of_weights = (
         {
             name: [run._replace(objectives=[pair[factor] for pair in run.objectives]) for run in runs]
@@ -229,11 +235,6 @@ def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tra
         for factor in (0, 1)
     )
     return of_signals, of_weights
-
-
-def recovered(signals: Array, weights: Array, Wt: Array, H: Array) -> tuple[float, float]:
-    """Return the SIR in dB of the signals and of the weights that the factors have found."""
-    return signal_to_interference(signals, Wt), signal_to_interference(weights, H)
 
 
 def recovery(sizes: Sizes) -> Result:
