@@ -20,6 +20,7 @@ from visionnmf._checks import check_count
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.annotation import AnnotationModel
+from visionnmf.apps.annotation.annotator import as_marks
 from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.io.inputs import names_of
@@ -88,7 +89,7 @@ def study(
 def score_method(truth: Array, given: Mapping[str, tuple[Array, Array]], method: str) -> Rows:
     """Return the row of a method: `given` has the words of each image, as columns of `truth`, and all their scores."""
     words, scores = given[method]
-    found = score_words(truth, _given(words, truth.shape), scores)
+    found = score_words(truth, as_marks(words, truth.shape), scores)
     return [{"method": method} | dict(zip(FIGURES, found, strict=False))]  # without the number of words
 
 
@@ -148,10 +149,3 @@ def _average_precisions(truth: Array, scores: Array) -> Array:
 def _mean(values: Array) -> float:
     """Return the mean, or 0 if there are no values."""
     return float(values.mean()) if values.size else 0.0
-
-
-def _given(chosen: Array, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a boolean matrix (n_images, n_words) that is true at the columns `chosen` (n_images, top) of each row."""
-    given = np.zeros(shape, bool)
-    np.put_along_axis(given, chosen, True, axis=1)
-    return given

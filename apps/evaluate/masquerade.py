@@ -183,7 +183,6 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
             f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
             f"{y.sum()} of them masquerades"
         )
-    # for each threshold: how many own sessions are flagged, and how many masquerades are missed
     flagged, missed = _errors(z, y)
     n_own, n_other = int((~y).sum()), int(y.sum())
     missed = 100 * missed / n_other

@@ -1,9 +1,4 @@
-"""Methods for several views of the same samples, compared on random splits of labelled samples.
-
-The scores are the accuracy of a linear support vector machine on new samples (mean average precision for words), and
-the accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for MultiviewNMF
-the views as well. The methods are those of :mod:`.view_methods`.
-"""
+"""The methods of :mod:`.view_methods`, compared on random splits of labelled samples, as the command's help says."""
 
 from __future__ import annotations
 
@@ -76,7 +71,6 @@ def study(
     found = read_views(sources, key=key)
     y = found.labels
     if labels.labels is not None:
-        # with a `key` rows are matched by the keys in the first column of the file, otherwise by their order
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
         raise ParameterError(f"labels must be a file with a class for each sample, because {sources[0]} has none")
@@ -152,7 +146,6 @@ def run_split(
     """Evaluate one method on one random split under one condition; return a row for each rank and each test set."""
     seed = random_state + split
     train, test = split_samples(labels, conditions.test_share, seed)
-    # `before` and `after` are the views of the training and of the test samples
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(conditions.prepare).fit(before)
@@ -257,7 +250,6 @@ def apply_condition(
     """
     names = list(train)
     n = len(train[names[0]])
-    # `tops` is the largest training value of each view, by which noise gets the range of the data
     tops = {name: float(np.nanmax(view)) for name, view in train.items()}
     if condition == "salt-and-pepper":
         return [("", {name: _salt(view, tops[name], rng) for name, view in train.items()}, dict(test))]
