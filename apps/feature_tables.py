@@ -65,7 +65,6 @@ def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, v
 
 def read_table(path: str | Path) -> FeatureTable:
     """Read a table that ``visionnmf features`` wrote; raise UnreadableError or TooLargeError, whatever the file."""
-    # Untrusted files are safe to read.
     path = regular_file(path, "table of features")
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
     X, groups = held["X"], held["groups"]

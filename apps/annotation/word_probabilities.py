@@ -109,7 +109,6 @@ def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigm
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
     found = _logistic(inputs, truth, start, np.array([*[SLOPE_RIDGE] * len(terms), OFFSET_RIDGE]))
-    # the weights of the terms, and the offsets, of each word
     return Sigmoids(found[:-1].astype(np.float32), found[-1].astype(np.float32))
 
 
@@ -190,7 +189,6 @@ def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
         (invert,) = get_lapack_funcs(("trtri",), (factor,))
         inverse, _ = invert(factor, lower=1, overwrite_c=1)  # and a status
         votes = inverse.T @ (inverse @ (Y - mean))
-    # The leave-one-out prediction in closed form: Y - votes / diag(K^-1).
     left_out = Y - votes / np.einsum("ij,ij->j", inverse, inverse)[:, np.newaxis]
     found = Regression(rows.astype(np.int32), votes.astype(np.float32), mean.astype(np.float32), np.array([width]))
     return found, left_out

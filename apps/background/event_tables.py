@@ -246,7 +246,6 @@ class EventTable:
         self._stem, self._force, self._held = stem, force, held
         self._waiting: list[MotionEvent] = []
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
-        # thumbnails of the first events, with captions, for the picture of all events
         self._thumbnails: list[FrameArray] = []
 
     @staticmethod

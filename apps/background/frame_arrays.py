@@ -281,7 +281,6 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        # A kept frame also needs the frame before it, from which its difference is measured.
         self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present

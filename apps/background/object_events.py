@@ -115,7 +115,6 @@ class ObjectFinder:
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
-        # several pieces of one object, such as head and body, become one part
         found = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
         self._assign(found)
         for each in found:

@@ -148,7 +148,6 @@ class ManhattanNMF(LowRank):
 
     def _codes(self, x: Floats) -> Floats:
         """Return codes that are not negative: a least-squares solution, improved by rank-one sweeps."""
-        # `_few` (r, k) are the components at the values `x` (1, k)
         Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
         rri.plain_half(x, Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
         return Wt[:, 0]

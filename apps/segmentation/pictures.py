@@ -63,7 +63,6 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     found = check_numbers(mask, "mask", None)
     if found.shape != shape:
         raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
-    # kinds "b", "u", "i" and "f": Boolean, whole numbers without and with a sign, floating-point numbers
     if found.dtype.kind not in "buif" or (found.dtype.kind == "f" and not np.isfinite(found).all()):
         raise ParameterError(f"mask must hold True and False, or finite numbers; got dtype {found.dtype}")
     inside: NDArray[np.bool_] = found != 0
@@ -119,7 +118,6 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
 def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
     """Give each pixel outside a mask the value of the nearest one inside."""
     outside = (~inside).astype(np.uint8)
-    # item 0 would be the distances
     names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
     # OpenCV gives each pixel the name of the nearest one inside; `nearest` maps names to flat indices of pixels
     nearest = np.zeros(int(names.max()) + 1, np.int64)
@@ -140,7 +138,6 @@ def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np
 def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
     """Replace dead and saturated values of a picture by a mean of good ones around, where they are 3 % or more."""
     full = full_range(pixels.dtype)
-    # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
     extreme = np.count_nonzero(pixels <= low) + np.count_nonzero(pixels >= high)
     if min(pixels.shape[:2]) < 5 or extreme < LEAST_SHARE * pixels.size:

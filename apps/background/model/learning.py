@@ -285,7 +285,6 @@ class Illumination:
         self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
         H = np.repeat(self._scene[None], n_components, axis=0)
         for _ in range(learning.rounds):
-            # weighted medians pixel by pixel, and of their ratios to the scene the medians in each cell
             self._cells = self._in_cells(pixels.components(H, self.Wt, learning.illumination_sweeps))
             H = self._components()
             self.Wt = pixels.codes(H, self.Wt)
@@ -329,7 +328,6 @@ class Illumination:
     def _fields(self) -> Floats:
         """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
         size = self._shape[::-1]  # (width, height) of the picture, as OpenCV takes them
-        # `_cells` (n_components, rows, columns) are the illuminations in the cells of a coarse grid
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:
