@@ -20,10 +20,7 @@ ACROSS = 10  # components in a row
 
 
 def tiled(rows: Iterable[Iterable[Array]]) -> NDArray[np.uint8]:
-    """Lay colour images (height, width, 3) of one size out in rows on a white sheet, with gaps of 2 pixels.
-
-    Where no side of an image has 64 pixels, it is enlarged by a whole number until one has.
-    """
+    """Lay colour images (height, width, 3) of one size out in rows on a white sheet, with gaps of 2 pixels."""
     large = [[enlarged(picture, LEAST_TILE) for picture in row] for row in rows]
     height, width = large[0][0].shape[:2]
     tall, wide = height + GAP, width + GAP

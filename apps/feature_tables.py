@@ -51,10 +51,7 @@ def check_table_size(path: Path, count: int) -> None:
 
 
 def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, verbatim: bool = False) -> None:
-    """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``.
-
-    `verbatim` keeps names of files in ``.csv`` that a spreadsheet would take for formulas.
-    """
+    """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``."""
     check_format(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
@@ -68,7 +65,6 @@ def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, v
 
 def read_table(path: str | Path) -> FeatureTable:
     """Read a table that ``visionnmf features`` wrote; raise UnreadableError or TooLargeError, whatever the file."""
-    # Untrusted files are safe to read.
     path = regular_file(path, "table of features")
     held = read_arrays(path, ("X", "files", "feature_names", "groups", "views"))
     X, groups = held["X"], held["groups"]

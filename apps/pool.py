@@ -30,11 +30,7 @@ T = TypeVar("T")
 
 @contextmanager
 def open_pool(processes: int) -> Iterator[Executor]:
-    """Open a pool of processes of one thread each, or that of :func:`.on_cluster`; any exception ends them all.
-
-    If a process is killed from outside, VisionNMFError is raised. On a cluster an exception withdraws the jobs that
-    have not begun.
-    """
+    """Open a pool of processes of one thread each, or that of :func:`.on_cluster`; any exception ends them all."""
     with open_workers() as workers:
         if workers is not None:
             yield workers

@@ -136,7 +136,6 @@ def _checked_images(images: ArrayLike) -> tuple[NDArray[Any], float]:
 
 def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
     """Return the default severity: block side in pixels, error scale, photons per unit, or a share of the pixels."""
-    # `white` is the value of white, and `shape` (n_images, height, width).
     if kind == "occlusion":
         return max(1, round(0.375 * min(shape[1:])))
     by_white = {"laplace": 30 / 255 * white, "gaussian": 40 / 255 * white, "poisson": 0.05 * 255 / white}
@@ -145,7 +144,6 @@ def _default_severity(kind: str, white: float, shape: tuple[int, ...]) -> float:
 
 def _check_strength(kind: str, value: Any, name: str, white: float) -> float:
     """Return the severity `value`, called `name` in errors, if it is in the range of its kind; 0 for "none"."""
-    # `white` is the value of white in the images, on which the limit of photons depends.
     if kind == "none":
         return 0
     if kind == "occlusion":
@@ -160,7 +158,6 @@ def _corrupted(
     values: Matrix, kind: str, severity: float, white: float, fill: float, rng: np.random.Generator
 ) -> tuple[Matrix, Mask]:
     """Return images corrupted as by :func:`corrupt`, but unclipped, and the mask of the pixels replaced."""
-    # `values` are (n_images, height, width), black is 0, and `fill` is the value of opaque blocks.
     nothing = np.zeros(values.shape, bool)
     if kind == "laplace":
         return values + rng.laplace(0, severity, values.shape), nothing

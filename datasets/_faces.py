@@ -148,8 +148,6 @@ def load_faces(
 
 def _read_folder(folder: Path, size: tuple[int, int] | None, read: Callable[[Path], NDArray[Any]] | None) -> Faces:
     """Return the faces of a folder, a sub-folder for each person; other images beside the sub-folders are left out."""
-    # `read` returns the picture of a path, and None takes whole images. With `size`, (height, width), all are scaled to
-    # it.
     people = {person.name: _pictures(person) for person in _sorted(folder) if person.is_dir()}
     pictures = [(name, picture) for name in people for picture in people[name]]
     loose = _pictures(folder)
@@ -289,8 +287,6 @@ def _faces(
     size: tuple[int, int] | None,
 ) -> Faces:
     """Return faces whose people are numbered from 1 in the order of `labels`, numbers or strings; None if unknown."""
-    # `path` is for messages, and `size` the (height, width) to scale images to.
-    # `labels` are (n_images,), and `names` has one entry for each different label.
     if size:
         check_bytes(f"{path}, scaled,", len(images) * size[0] * size[1])
         images = np.stack([resize_grey(image, size) for image in images])

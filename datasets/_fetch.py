@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from visionnmf.io import output_file, output_folder
 from ._faces import Faces, load_faces
 
 _MAX_BYTES = 32 << 20
+_TIMEOUT = 30  # seconds without an answer
 _CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _SPARSE = "https://raw.githubusercontent.com/tansyab1/CNN-Sparse/c52b9c2c783bf6e350b11962781b7c2d701ce2c4/data"
 _SDGNMF = "https://raw.githubusercontent.com/DUTers11717015/SDGNMF/dfa30e1a35019d69d3205c98b2e9e01b8d46acf8"
@@ -159,7 +158,6 @@ def fetch_yaleb() -> Faces:
 
 def _fetch(name: str) -> Faces:
     """Return a data set from the cache folder, or from the first address that serves the expected content."""
-    # `reasons` collects why the file in the folder and each address did not do, for the error at the end.
     remote, path = _REMOTES[name], cache_folder() / f"{name}.mat"
     reasons = []
     if path.is_file():
@@ -184,33 +182,24 @@ def _fetch(name: str) -> Faces:
 
 def _download_checked(address: str, path: Path, remote: _Remote, reasons: list[str]) -> Faces | None:
     """Download to `path`; return the faces if they are the expected ones, else None and a sentence in `reasons`."""
-    from pooch import HTTPDownloader
-    from requests import RequestException
+    import requests  # which pooch brings; its own downloader leaves responses open, and knows no limit
 
     temporary = path
     try:
         with output_file(path, force=True) as temporary:  # appears only if `_read` accepts it
-            with _BoundedFile(temporary, "wb") as file, ExitStack() as stack:
-                # the hook closes responses, which pooch leaves open
-                hooks = {"response": lambda response, **_: stack.enter_context(response)}
-                HTTPDownloader(hooks=hooks)(address, file, None)
+            with requests.get(address, stream=True, timeout=_TIMEOUT) as response, temporary.open("wb") as file:
+                response.raise_for_status()
+                for block in response.iter_content(1024):
+                    if file.tell() + len(block) > _MAX_BYTES:
+                        raise TooLargeError(f"{temporary} has more than {_MAX_BYTES} bytes.")
+                    file.write(block)
             return _read(temporary, remote)
-    except RequestException as error:
+    except requests.RequestException as error:
         reason = getattr(error.args[0], "reason", error) if error.args else error  # without urllib3's retries
         reasons.append(f"{address} cannot be read: {' '.join(str(reason).split())}")
     except (UnreadableError, TooLargeError, UnsupportedError) as error:
         reasons.append(str(error).replace(str(temporary), address))
     return None
-
-
-class _BoundedFile(io.FileIO):
-    """A file that takes no more than `_MAX_BYTES`."""
-
-    def write(self, block: bytes) -> int:  # type: ignore[override]
-        """Write a block unless the file would be too large."""
-        if self.tell() + len(block) > _MAX_BYTES:
-            raise TooLargeError(f"{self.name} has more than {_MAX_BYTES} bytes.")
-        return super().write(block)
 
 
 def _read(path: Path, remote: _Remote) -> Faces:

@@ -121,7 +121,6 @@ def _cells(height: int, width: int, n_segments: int, rng: np.random.Generator) -
 
 def _one_piece_each(labels: NDArray[np.int32], homes: list[int]) -> NDArray[np.int32]:
     """Assign the pieces of a segment that are not connected to its home, a flat index, to the nearest segment."""
-    # `apart` marks these pieces.
     apart = np.zeros(labels.shape, bool)
     for segment, home in enumerate(homes):
         inside = labels == segment

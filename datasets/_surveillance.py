@@ -337,7 +337,6 @@ class _Object:
         height, width = self._shape.shape
         left = round((share if self._to_right else 1 - share) * (self._scene_width + width)) - width
         top = round(self.bottom) - height  # `bottom` is the row below its lowest pixels
-        # The part of the patch that lies within the picture.
         y0, y1 = max(top, 0), min(top + height, mask.shape[0])
         x0, x1 = max(left, 0), min(left + width, mask.shape[1])
         if y0 >= y1 or x0 >= x1:

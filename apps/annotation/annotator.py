@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -86,6 +86,7 @@ class Neighbourhood:
     __repr__ = brief
 
 
+@dataclass(eq=False, repr=False)
 class ImageAnnotator(BaseEstimator):
     """Give words to images: those of the nearest training images.
 
@@ -166,38 +167,22 @@ class ImageAnnotator(BaseEstimator):
     True
     """
 
-    columns_: Array
-    left_out_recall_: Array
     saved_attributes = (
         *("words_", "Y_", "views_", "blocks_", "index_", "columns_", "weights_", "sigmoids_", "regression_"),
         "n_features_in_",
     )
 
-    def __init__(
-        self,
-        method: str = choices.ANNOTATION_METHOD,
-        *,
-        coder: Any = choices.ANNOTATION_CODER,
-        pseudo_inverse: bool = False,
-        metrics: Mapping[str, str] | str | None = None,
-        n_components: Any = choices.ANNOTATION_COMPONENTS,
-        hellinger: bool = True,
-        n_neighbors: int | None = None,
-        n_words: int = choices.ANNOTATION_WORDS,
-        balance: float = choices.ANNOTATION_BALANCE,
-        random_state: RandomState = choices.RANDOM_STATE,
-    ) -> None:
-        """Keep the parameters as given, as scikit-learn asks; they are checked by `fit`."""
-        self.method = method
-        self.coder = coder
-        self.pseudo_inverse = pseudo_inverse
-        self.metrics = metrics
-        self.n_components = n_components
-        self.hellinger = hellinger
-        self.n_neighbors = n_neighbors
-        self.n_words = n_words
-        self.balance = balance
-        self.random_state = random_state
+    method: str = choices.ANNOTATION_METHOD
+    _: KW_ONLY
+    coder: Any = choices.ANNOTATION_CODER
+    pseudo_inverse: bool = False
+    metrics: Mapping[str, str] | str | None = None
+    n_components: Any = choices.ANNOTATION_COMPONENTS
+    hellinger: bool = True
+    n_neighbors: int | None = None
+    n_words: int = choices.ANNOTATION_WORDS
+    balance: float = choices.ANNOTATION_BALANCE
+    random_state: RandomState = choices.RANDOM_STATE
 
     def fit(
         self,
@@ -233,7 +218,6 @@ class ImageAnnotator(BaseEstimator):
         if unknown:  # metrics of views that there are not
             raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
         seed = check_seed(self.random_state)
-        # A block is the model of one view with one number of components.
         self.blocks_, codes = fit_blocks(X, self.views_, self._coding(ranks), seed, progress)
         self._learn(codes, np.random.default_rng(seed), progress or (lambda *_: None))
         return self
@@ -279,9 +263,7 @@ class ImageAnnotator(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return `n_words` words for each image as a boolean matrix (n_images, n_vocabulary); see :meth:`choose`."""
         scores = self.predict_proba(X)
-        given = np.zeros(scores.shape, bool)
-        np.put_along_axis(given, self.choose(scores, self.n_words), True, axis=1)
-        return given
+        return as_marks(self.choose(scores, self.n_words), scores.shape)
 
     def choose(self, scores: Array, n_words: int) -> NDArray[np.intp]:
         """Choose `n_words` words for each image by the scores of :meth:`predict_proba`.
@@ -313,7 +295,7 @@ class ImageAnnotator(BaseEstimator):
     def _learn(self, codes: Array, rng: np.random.Generator, step: Progress) -> None:
         """Scale the codes in place, and with "weighted" learn the weights of distances, regression and sigmoids."""
         weighted = self.method == "weighted"
-        self._scale(codes, rng)  # sets `columns_`
+        self.columns_: Array = self._scaling(codes, rng)
         codes *= self.columns_
         n_blocks = len(self.blocks_)
         # one weight a distance; they are learnt from equal ones with the sum START
@@ -328,7 +310,7 @@ class ImageAnnotator(BaseEstimator):
             scores = np.zeros((len(rows), self.Y_.shape[1]))  # of a single image
             if others.size:
                 scores = TRANSFERS[self.method](others, self.Y_.toarray() > 0, self.n_words)
-        self.left_out_recall_ = self._recall(rows[:MIN_LEARNING], scores[:MIN_LEARNING])
+        self.left_out_recall_: Array = self._recall(rows[:MIN_LEARNING], scores[:MIN_LEARNING])
         # A weighted sum of Manhattan distances is one Manhattan distance of codes times the weights.
         factors = self._per_column(self.weights_)
         codes *= factors
@@ -343,7 +325,6 @@ class ImageAnnotator(BaseEstimator):
             return codes
         columns = self._per_column(has_weight) > 0
         kept = [block for block, keep in zip(self.blocks_, has_weight, strict=True) if keep]
-        # Where the columns of the kept blocks begin and end once those of the others are gone.
         ends = np.cumsum([0, *(block.columns.stop - block.columns.start for block in kept)]).tolist()
         self.blocks_ = [replace(block, columns=slice(*ends[i : i + 2])) for i, block in enumerate(kept)]
         self.weights_ = self.weights_[has_weight]
@@ -369,19 +350,20 @@ class ImageAnnotator(BaseEstimator):
             return manhattan
         return joint_distance([(block.columns, self._metric(block)) for block in self.blocks_])
 
-    def _scale(self, codes: Array, rng: np.random.Generator) -> None:
-        """Find factors `columns_` that give each distance a maximum of 1, and without `metrics` equal deviations."""
+    def _scaling(self, codes: Array, rng: np.random.Generator) -> Array:
+        """Return factors of columns that give each distance a maximum of 1, and without `metrics` equal deviations."""
         # `metrics` are distances that the user chose for features as they are, so deviations are not made equal then
         deviation = codes.std(axis=0) if self.metrics is None else np.ones(codes.shape[1])
-        self.columns_ = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
+        found = np.where(deviation > 0, 1 / np.maximum(deviation, 1e-12), 1).astype(np.float32)
         some = rng.choice(len(codes), min(SCALING, len(codes)), replace=False)
         # The distances are those from SCALING images to all, because all pairs take quadratic time; JEC has all.
         rows = some if self.metrics is None else np.arange(len(codes))
         for block in self.blocks_:
-            part = codes[:, block.columns] * self.columns_[block.columns]
+            part = codes[:, block.columns] * found[block.columns]
             distance_of = METRICS[self._metric(block)]
             largest = max(float(distance_of(part, part[rows[slice(*few)]]).max()) for few in blocks(len(rows), QUERIES))
-            self.columns_[block.columns] /= max(largest, 1e-9)
+            found[block.columns] /= max(largest, 1e-9)
+        return found
 
     def _per_column(self, of_blocks: Array) -> NDArray[np.float32]:
         """Repeat a value of each block (n_blocks,) for all of its columns, (n_columns,)."""
@@ -522,6 +504,13 @@ def _count_columns(slices: Iterable[slice]) -> int:
 def best_words(scores: Array, n_words: int) -> NDArray[np.intp]:
     """Return the columns with the highest scores, the highest first; among equal scores the first column wins."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :n_words]
+
+
+def as_marks(chosen: NDArray[np.intp], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return a boolean matrix (n_images, n_words) that is true at the columns `chosen` (n_images, k) of each row."""
+    marks = np.zeros(shape, bool)
+    np.put_along_axis(marks, chosen, True, axis=1)
+    return marks
 
 
 def _features(X: ArrayLike) -> Array:

@@ -83,7 +83,6 @@ def fit_blocks(
     """Learn the codes of each view; return their blocks, and the codes (n_samples, n_columns)."""
     blocks: list[Block] = []
     parts: list[Array] = []
-    # Components are learnt from at most MAX_FITTED images; all images are coded.
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(len(X), MAX_FITTED, replace=False)) if len(X) > MAX_FITTED else slice(None)
     n_columns = 0

@@ -81,11 +81,7 @@ def describe(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Described:
-    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first.
-
-    Raises ParameterError for images without extractors and for a table with other `views` than these, those that a
-    model was trained with, and MediaError if nothing can be read.
-    """
+    """Return the features of images, or those of a table; with `fit` the extraction learns from the images first."""
     if is_table(source):
         (name,) = names_of(source)
         table = read_table(name)
@@ -141,7 +137,6 @@ def _listed(views: Mapping[str, slice]) -> str:
 
 def _views(name: str, table: FeatureTable) -> dict[str, slice]:
     """Return the columns of each view of a table; raise UnreadableError unless they are next to each other."""
-    # Views without columns are left out.
     if (np.diff(table.groups) < 0).any() or len(set(table.views)) < len(table.views):
         raise UnreadableError(f"{name}: the columns of a view are not next to each other")
     # `groups` holds the number of the view of each column, in rising order, so this is where each view begins.
@@ -177,11 +172,7 @@ def images_with_words(
     n_jobs: int | None = None,
     progress: Progress | None = None,
 ) -> ImagesWithWords:
-    """Find the words of images, and then the features of those that have words; see :func:`describe`.
-
-    `labels` is a file of :func:`read_words`, in which names may be relative to the folder `source`. None reads IPTC,
-    XMP and sidecars. Raises MediaError, before any feature is computed, if no image has a word.
-    """
+    """Return images with words, from the file `labels` or, for None, IPTC, XMP and sidecars, and their features."""
     root = source if isinstance(source, str | Path) else None
     notes: list[str] = []
     skipped: list[str] = []
@@ -190,7 +181,6 @@ def images_with_words(
         words_of = _find_words(labels, found.files, root, notes, skipped)
     else:
         words_of = _find_words(labels, files_of(source), root, notes, skipped)
-        # features of the images with words only; with `fit` the extractors learn from these first
         found = describe(list(words_of), extraction, fit=fit, views=views, n_jobs=n_jobs, progress=progress)
     kept = [i for i, file in enumerate(found.files) if file in words_of]
     files = [found.files[i] for i in kept]
@@ -210,7 +200,6 @@ def _find_words(
     labels: str | Path | None, images: Sequence[str], root: str | Path | None, notes: list[str], skipped: list[str]
 ) -> dict[str, list[str]]:
     """Return the words of each image that has some, from `labels` by name or, if None, from the image's keywords."""
-    # `notes` and `skipped` get sentences about images without words and files that cannot be read
     if labels is None:
         of_images = _keywords(images, notes, skipped)
     else:

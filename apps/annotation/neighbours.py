@@ -33,10 +33,7 @@ def nearest_and(
     function: Callable[[Array], Array],
     distance_of: Distance | None = None,
 ) -> tuple[NDArray[np.intp], Array, Array]:
-    """Return the result of :func:`nearest`, and a function of the distances to the rows `some`.
-
-    The function maps distances (n, n_some) to values (n, m) for n queries at a time, so not all need to be stored.
-    """
+    """Return the result of :func:`nearest`, and what `function` makes of distances (n, n_some) to `some` rows."""
     k = min(k, len(rows))
 
     def search(block: tuple[int, int]) -> tuple[NDArray[np.intp], Array, Array]:
@@ -103,10 +100,7 @@ def chi_squared(rows: Array, queries: Array) -> Array:
 
 
 def kullback_leibler(rows: Array, queries: Array) -> Array:
-    """Return the divergences (n_queries, n_rows), ``sum q log(q / r) - q + r``, of queries from all rows.
-
-    Each number is first raised by SMOOTHING times the mean of its row, which makes zeros positive at every scale.
-    """
+    """Return the divergences (n_queries, n_rows), ``sum q log(q / r) - q + r``, of queries from all rows."""
     R, Q = (np.maximum(X + SMOOTHING * X.mean(axis=1, keepdims=True), np.float32(1e-30)) for X in (rows, queries))
     # sum of q log q - q, of each query alone
     own = (Q * (np.log(Q) - 1)).sum(axis=1, keepdims=True)
@@ -163,11 +157,7 @@ def transfer_joint(neighbours: Array, Y: Array, n_words: int) -> Array:
 
 
 def transfer_greedy(neighbours: Array, Y: Array, n_words: int) -> Array:
-    """Transfer words as Guan et al. (2012, section V.C) describe it; see :func:`transfer_joint`.
-
-    The words of the nearest image come first, in the order of their frequency in the training set, then those of the
-    second neighbour, and so on.
-    """
+    """Transfer words as Guan et al. (2012, section V.C) describe it; see :func:`transfer_joint`."""
     counts = Y.sum(axis=0)
     scores = np.empty((len(neighbours), Y.shape[1]), np.float32)
     for i, row in enumerate(neighbours):

@@ -152,7 +152,6 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
     words = []
     for j in known.choose(scores[None], outputs.top)[0]:  # the columns of the chosen words
         if scores[j] >= outputs.least:
-            # Neighbours with the word come first, the one with the largest weight before the others.
             order = np.argsort(-near.weights[i] * has[:, j], kind="stable")[:MAX_REASONS]
             because = [model.files[near.neighbours[i, n]] for n in order if has[n, j]] if model.files else []
             words.append(Word(str(known.words_[j]), float(scores[j]), because))

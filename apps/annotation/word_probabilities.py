@@ -61,10 +61,7 @@ def share_of_words(distance: Array, which: Array, Y: Any) -> tuple[Array, Array]
 
 
 def learn_weights(D: Array, which: Array, Y: Any, rows: Array, start: Array) -> Array:
-    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood of words.
-
-    These are words, in `Y`, of the training images `rows`, predicted from their neighbours `which`.
-    """
+    """Return the weights >= 0 of the distances `D` (n_images, k, n_distances) that maximise the likelihood of words."""
     objective = _Likelihood(D, which, Y, rows)  # of weights: minus the log-likelihood, and its gradient
     with one_blas_thread():
         found = minimize(
@@ -108,15 +105,10 @@ class _Likelihood:
 
 
 def fit_sigmoids(terms: Sequence[Array], truth: Array, frequency: Array) -> Sigmoids:
-    """Fit a sigmoid of `terms` to each word; words with few images are pulled towards the sigmoid of all words.
-
-    `terms` and `truth` are (n_images, n_words): what neighbours say of a word, and whether the image has it.
-    `frequency` (n_words,) is the share of all training images that have a word; its logit moves the common offset.
-    """
+    """Fit a sigmoid of `terms` to each word; words with few images are pulled towards the sigmoid of all words."""
     inputs = [*(np.asarray(term, float) for term in terms), np.ones(truth.shape)]
     start = _common_sigmoid(inputs, truth, logit(frequency))
     found = _logistic(inputs, truth, start, np.array([*[SLOPE_RIDGE] * len(terms), OFFSET_RIDGE]))
-    # the weights of the terms, and the offsets, of each word
     return Sigmoids(found[:-1].astype(np.float32), found[-1].astype(np.float32))
 
 
@@ -186,11 +178,7 @@ class Regression(NamedTuple):
 
 
 def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
-    """Fit a kernel ridge regression with the kernel ``exp(-D / width)`` to the words `Y` of the training images `rows`.
-
-    `D` (n, n), their mutual distances, is overwritten. Also returns the scores (n, n_words) that each image gets from
-    the others.
-    """
+    """Return a kernel ridge regression of `Y` on mutual distances `D`, now overwritten, and leave-one-out scores."""
     mean = Y.mean(axis=0)
     width = np.maximum(np.float32(WIDTH * D.mean(dtype=float)), MIN_WIDTH)
     kernel = np.exp(np.divide(D, -width, out=D), out=D)
@@ -201,7 +189,6 @@ def fit_regression(D: Array, Y: Array, rows: Array) -> tuple[Regression, Array]:
         (invert,) = get_lapack_funcs(("trtri",), (factor,))
         inverse, _ = invert(factor, lower=1, overwrite_c=1)  # and a status
         votes = inverse.T @ (inverse @ (Y - mean))
-    # The leave-one-out prediction in closed form: Y - votes / diag(K^-1).
     left_out = Y - votes / np.einsum("ij,ij->j", inverse, inverse)[:, np.newaxis]
     found = Regression(rows.astype(np.int32), votes.astype(np.float32), mean.astype(np.float32), np.array([width]))
     return found, left_out

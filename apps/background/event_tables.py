@@ -25,8 +25,6 @@ from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings
 
-__all__ = ["Box", "EventFinder", "EventTable", "MotionEvent", "coco_file", "find_boxes", "frame_row", "frame_table"]
-
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
 MOST_BOXES = 1000  # of a frame
@@ -94,10 +92,7 @@ def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], 
 
 @contextmanager
 def coco_file(path: Path, min_area: float, force: bool) -> Iterator[Callable[[Separated], None]]:
-    """Open a file of COCO annotations; yield a function that writes the boxes of a frame.
-
-    Annotations are written as they come, and the memory holds a row for each frame.
-    """
+    """Open a file of COCO annotations; yield a function that writes the boxes of a frame."""
     images: list[dict[str, Any]] = []
     count = 0
     with output_file(path, force=force) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -191,10 +186,7 @@ class EventFinder:
         self._open: MotionEvent | None = None  # the event that goes on
 
     def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
-        """Take the next frame and the boxes of its mask; return the event that has ended, if there is one.
-
-        An event ends when nothing was seen for longer than two paddings, so that it would not touch the next one.
-        """
+        """Take the next frame and the boxes of its mask; return the event that has ended, if there is one."""
         builder, done = self._builder, []
         builder.advance_to(part)
         if self._open is not None and builder.unseen(self._open) > 2 * builder.settings.padding:
@@ -218,10 +210,7 @@ def _around(boxes: list[Box]) -> Box:
 
 
 def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
-    """Return a frame, or what is around small boxes, at most 160 pixels wide, with its boxes drawn.
-
-    All thumbnails of a video have one size. A box, or the one that holds all boxes, fills a quarter of a side or more.
-    """
+    """Return a frame, or what is around small boxes, at most 160 pixels wide, with its boxes drawn."""
     height, width = frame.shape[:2]
     shrink = min(1.0, THUMBNAIL_WIDTH / width)
     size = max(1, round(width * shrink)), max(1, round(height * shrink))
@@ -257,7 +246,6 @@ class EventTable:
         self._stem, self._force, self._held = stem, force, held
         self._waiting: list[MotionEvent] = []
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
-        # thumbnails of the first events, with captions, for the picture of all events
         self._thumbnails: list[FrameArray] = []
 
     @staticmethod

@@ -22,12 +22,6 @@ from visionnmf.io.video.timeline import TimedFrame
 from . import tuning
 from .kernels import mean_over_channels, select_next_rank, select_rank
 
-__all__ = [
-    *("Floats", "FrameArray", "FrameSample", "Separated", "as_frames", "channel_mean", "check_model_size"),
-    *("enlarged", "enlargement", "enlargement_of", "frame_difference", "known_bits", "reduced", "reduced_mask"),
-    *("temporal_median", "timed_frames", "to_uint8"),
-]
-
 FrameArray = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
@@ -99,10 +93,7 @@ class Region(NamedTuple):
 
 
 def known_bits(frames: Iterable[Any]) -> tuple[Iterable[Any], int]:
-    """Return frames, and the bits of their 16-bit values: of all of an array or a list, or else of the first frame.
-
-    The bits are 0 for frames of another type. A warning says which were taken.
-    """
+    """Return frames, and the bits of their 16-bit values: of all of an array or a list, or else of the first frame."""
     if isinstance(frames, Iterator):
         seen: Sequence[Any] = list(islice(frames, 1))
         frames = chain(seen, frames)
@@ -213,10 +204,7 @@ def _as_uint8(frame: Any, index: int, bits: int) -> FrameArray:
 
 
 def enlargement(shape: tuple[int, ...]) -> int:
-    """Return how many times as high and wide frames of this shape are made: 1, or more if they are small.
-
-    Smoothing, gaps and neighbourhoods have lengths in pixels, chosen for frames in which objects are larger.
-    """
+    """Return how many times as high and wide frames of this shape are made: 1, or more if they are small."""
     small, pixels = tuning.TUNING.small_frames, shape[0] * shape[1]
     return 1 if pixels >= small.small else round(math.sqrt(small.enlarged / pixels))
 
@@ -247,10 +235,7 @@ def check_frame_shape(shape: Any) -> None:
 
 
 def enlargement_of(noise: Floats, shape: tuple[int, ...]) -> int:
-    """Return how many times as high and wide as frames of `shape` the noise of the learnt pixels (height, width) is.
-
-    Raises ValueError, which a file can cause, if that is not a whole number.
-    """
+    """Return how many times as high and wide as frames of `shape` the noise of the learnt pixels (height, width) is."""
     times = noise.shape[0] // shape[0]
     if times < 1 or noise.shape != (times * shape[0], times * shape[1]):
         raise ValueError("the noise must be that of enlarged frames, a whole number of times as high and wide")
@@ -296,7 +281,6 @@ class FrameSample:
     """
 
     def __init__(self, room: int) -> None:
-        # A kept frame also needs the frame before it, from which its difference is measured.
         self._room = room
         self._step = 1  # one of so many frames is kept
         self._held = 0  # how many are kept at present

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from .sources import Clip
 
-__all__ = ["LiveCallbacks", "follow_source"]
-
 
 @dataclass(frozen=True)
 class LiveCallbacks:

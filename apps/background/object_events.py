@@ -19,8 +19,6 @@ from .event_tables import Box, EventBuilder, MotionEvent
 from .frame_arrays import FrameArray, Separated
 from .settings import EventSettings
 
-__all__ = ["ObjectFinder"]
-
 Numbers = NDArray[np.float64]
 
 MOST_PARTS = 100  # of a frame, the largest ones
@@ -117,7 +115,6 @@ class ObjectFinder:
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
-        # several pieces of one object, such as head and body, become one part
         found = self._without_pieces([_part(frame, mask, box) for box in boxes[:MOST_PARTS]])
         self._assign(found)
         for each in found:

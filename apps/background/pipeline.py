@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .separators import Separator
     from .sources import Clip
 
-__all__ = ["Job", "process_video"]
-
 DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 FEW_FRAMES = 40  # mean F of eight SBI clips: whole 0.93, learnt from 40 consecutive frames 0.75, from 20 0.66
 NO_SOUND = "the sound of the video is not in the results"

@@ -18,18 +18,12 @@ from visionnmf.io import read_image, to_grey8
 from .frame_arrays import FrameArray, Region
 from .settings import RegionSettings
 
-__all__ = ["read_region"]
-
 WHITE, HALF = 255, 127
 FORMS = "x,y,width,height, three or more corners x,y x,y x,y, or a picture"
 
 
 def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1.0) -> Region:
-    """Return the region for frames of `shape`, `scale` times as large as the video's.
-
-    Raises ParameterError for a text that is not a region, or one outside the video, and an error for a picture of
-    another size or that cannot be read.
-    """
+    """Return the region for frames of `shape`, `scale` times as large as the video's."""
     inside, notes = np.full(shape, 0 if region.roi else WHITE, np.uint8), list[str]()
     for text in region.roi:
         inside |= _drawn("roi", text, shape, scale, notes)

@@ -13,11 +13,6 @@ from visionnmf._text import counted
 from .frame_arrays import FrameArray, Separated, channel_mean
 from .settings import EventSettings
 
-__all__ = [
-    *("FOG_THRESHOLD", "ColourCounts", "MaskCounts", "MaskStatistics", "batch_lines", "event_sentence"),
-    *("little_notes", "live_lines"),
-]
-
 SHOWN_EVENTS = 20
 SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
 # Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in made
@@ -176,8 +171,6 @@ class MaskCounts:
 
     def add(self, part: Separated, baseline: FrameArray) -> None:
         """Count the mask of one frame, and `baseline` (height, width), that of the temporal median, beside it."""
-        # `_found` counts the foreground of both, `_hits` what of it is true, `_shared` what both have. `_truth` has the
-        # true masks, or is None; `_pixels` and `_true` count all and true pixels.
         self.frames += 1
         self._pixels += part.mask.size
         self._shared += cv2.countNonZero(part.mask & baseline)
@@ -190,12 +183,10 @@ class MaskCounts:
 
     def agreement(self) -> float:
         """Return the F-measure between masks and temporal median; 1 where neither finds anything."""
-        # `_shared` counts the pixels that both find, and `_found` those of each.
         return _ratio(2 * self._shared, sum(self._found.values()))
 
     def statistics(self, kind: str) -> MaskStatistics:
         """Return the statistics of the "masks" or the "temporal_median", without F-measure if no truth is known."""
-        # `_found`, `_hits` and `_true` count foreground pixels: found, found rightly, and true; `_pixels` counts all.
         share = self._found[kind] / self._pixels
         if self._truth is None:
             return MaskStatistics(share)

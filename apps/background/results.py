@@ -24,8 +24,6 @@ from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
 
-__all__ = ["MaskFolder", "ResultFiles", "ResultWriter", "VideoFormat", "captioned", "encoded_videos", "tinted"]
-
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 HELD = 64 << 20  # bytes of thumbnails that wait for their events' numbers; more are kept in a file
 # Pixels: the three panels of a wider video's preview are reduced to this, as many players refuse widths above 4096.

@@ -21,8 +21,6 @@ from .frame_arrays import Floats, FrameArray, FrameSample, Separated, timed_fram
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
 
-__all__ = ["LowRank", "ManhattanNMF", "Sampled", "Separator", "make_separator"]
-
 
 def make_separator(
     method: str, *, threshold: float | None = None, random_state: int = choices.RANDOM_STATE
@@ -150,7 +148,6 @@ class ManhattanNMF(LowRank):
 
     def _codes(self, x: Floats) -> Floats:
         """Return codes that are not negative: a least-squares solution, improved by rank-one sweeps."""
-        # `_few` (r, k) are the components at the values `x` (1, k)
         Wt = np.linalg.lstsq(self._few.T, x[0], rcond=None)[0].clip(0)[:, None].astype(np.float32)
         rri.plain_half(x, Wt, self._few, sweeps=tuning.TUNING.baselines.code_iterations)
         return Wt[:, 0]

@@ -13,16 +13,6 @@ from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
 
-__all__ = [
-    "EventSettings",
-    "FrameSize",
-    "LiveSettings",
-    "ModelSettings",
-    "OutputSettings",
-    "RegionSettings",
-    "VideoSettings",
-]
-
 
 class FrameSize(NamedTuple):
     """Width and height in pixels."""

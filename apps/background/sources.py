@@ -24,8 +24,6 @@ from .settings import VideoSettings
 if TYPE_CHECKING:
     from visionnmf.io import LiveReader, PictureSequence, VideoReader
 
-__all__ = ["expected_frames", "file_of", "open_clip", "recorded", "true_masks"]
-
 SAMPLE = "sample:surveillance"
 
 RAW_OPTIONS = ("frame_rate", "size", "pixel_format")

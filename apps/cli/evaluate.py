@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,20 +50,24 @@ def _evaluate() -> None:
     """
 
 
-def _check_force(comparison: Comparison) -> None:
-    """Refuse --force where there is nothing to replace."""
+@contextmanager
+def _comparing(comparison: Comparison, *paths: str | Path, known: Sequence[str] = ()) -> Iterator[Run]:
+    """Run a command on existing `paths`; --force is refused where there is nothing to replace."""
     needs("force", "--out or --report", comparison.out or "report" in given)
+    with running() as run:
+        if paths:
+            check_exists(*paths, known=known)
+        yield run
 
 
-def _compare(run: Run, source: str, comparison: Comparison, study: Callable[[], Study]) -> None:
-    """Make the study, which reads the data, run its jobs, and print the table."""
+def _compare(run: Run, source: str, comparison: Comparison, study: Study) -> None:
+    """Run the jobs of a study, and print the table."""
     from visionnmf.apps.evaluate import evaluate
 
-    made = study()
-    if len(made.jobs) > 2 and not verbosity().quiet:
-        say(f"{counted(len(made.jobs), 'job')}; --methods takes fewer methods, and --jobs runs several jobs at a time")
+    if len(study.jobs) > 2 and not verbosity().quiet:
+        say(f"{counted(len(study.jobs), 'job')}; --methods takes fewer methods, and --jobs runs several jobs at a time")
     with run.steps(source, "jobs") as progress:
-        report = evaluate(made, comparison, progress=progress)
+        report = evaluate(study, comparison, progress=progress)
     run.show(report)
 
 
@@ -97,15 +102,11 @@ def segment(
     Example:
       visionnmf evaluate segment --images photographs --truth segmentations --methods visionnmf,nmf --out out
     """
-    _check_force(comparison)
-    with running() as run:
-        check_exists(images)
+    with _comparing(comparison, images) as run:
         check_exists(truth)
         from visionnmf.apps.evaluate import segment as application
 
-        _compare(
-            run, str(images), comparison, lambda: application.study(images, truth, comparison, boundaries=boundaries)
-        )
+        _compare(run, str(images), comparison, application.study(images, truth, comparison, boundaries=boundaries))
 
 
 @command.command("background")
@@ -130,11 +131,10 @@ def background(
     Example:
       visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
     """
-    _check_force(comparison)
-    with running() as run:
+    with _comparing(comparison) as run:
         from visionnmf.apps.evaluate import background as application
 
-        _compare(run, "clips", comparison, lambda: application.study(clips, comparison, masks=masks))
+        _compare(run, "clips", comparison, application.study(clips, comparison, masks=masks))
 
 
 @command.command("faces")
@@ -170,17 +170,11 @@ def faces(
     Example:
       visionnmf evaluate faces people/ --corruption occlusion:12 --ranks 10-150/10 --plots --out results
     """
-    _check_force(comparison)
-    with running() as run:
-        check_exists(source, known=choices.FACE_SETS)
+    with _comparing(comparison, source, known=choices.FACE_SETS) as run:
         from visionnmf.apps.evaluate import faces as application
 
-        _compare(
-            run,
-            source,
-            comparison,
-            lambda: application.study(source, comparison, splits=splits, conditions=conditions, reading=reading),
-        )
+        study = application.study(source, comparison, splits=splits, conditions=conditions, reading=reading)
+        _compare(run, source, comparison, study)
 
 
 @command.command("annotate")
@@ -201,15 +195,14 @@ def annotate(
     Example:
       visionnmf evaluate annotate words.npz others/ --labels words.csv
     """
-    _check_force(comparison)
-    with running() as run:
+    with _comparing(comparison) as run:
         from visionnmf.apps import annotation
         from visionnmf.apps.evaluate import annotate as application
 
         known = annotation.load(model)
         with run.progress(source, rate_of="images") as progress:
-            made = application.study(known, source, comparison, labels=labels, top=top, progress=progress)
-        _compare(run, source, comparison, lambda: made)
+            study = application.study(known, source, comparison, labels=labels, top=top, progress=progress)
+        _compare(run, source, comparison, study)
 
 
 @command.command("masquerade")
@@ -241,13 +234,11 @@ def masquerade(
       visionnmf evaluate masquerade histories/*
       visionnmf evaluate masquerade histories/* --methods all --plots --out results --jobs 4
     """
-    _check_force(comparison)
-    with running() as run:
-        check_exists(*histories)
+    with _comparing(comparison, *histories) as run:
         from visionnmf.apps.evaluate import masquerade as application
 
         options: dict[str, Any] = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
-        _compare(run, "histories", comparison, lambda: application.study(expanded(histories), comparison, **options))
+        _compare(run, "histories", comparison, application.study(expanded(histories), comparison, **options))
 
 
 @command.command("multiview")
@@ -290,9 +281,8 @@ def multiview(
     Example:
       visionnmf evaluate multiview mv.npz --conditions clean,view-missing --out results
     """
-    _check_force(comparison)
-    with running() as run:
+    with _comparing(comparison) as run:
         from visionnmf.apps.evaluate import multiview as application
 
         options: dict[str, Any] = {"splits": splits, "conditions": conditions, "labels": labels, "key": key}
-        _compare(run, views[0], comparison, lambda: application.study(views, comparison, **options))
+        _compare(run, views[0], comparison, application.study(views, comparison, **options))

@@ -139,10 +139,7 @@ _related: dict[str, str] = {}  # the same of the commands that belong to one app
 
 
 def with_typer_options(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature whose parameters with an :class:`.Option` have the same option in typer's form.
-
-    Typer checks bounds. Choices and checks of an option's own are for fields of records, which check themselves.
-    """
+    """Return a signature whose parameters with an :class:`.Option` have the same option in typer's form."""
     parameters = []
     for parameter in signature.parameters.values():
         field = option_field(parameter.name, parameter.annotation, parameter.default)
@@ -238,10 +235,7 @@ def in_flags(message: str, source: str = "") -> str:
 
 
 def in_options(text: str, *names: str) -> str:
-    """Return a sentence of the library with options for arguments of Python: ``--size 32`` for ``size=32``.
-
-    What is in `names`, of files for example, stays as it is.
-    """
+    """Return a sentence of the library with options for arguments of Python: ``--size 32`` for ``size=32``."""
 
     def option(found: re.Match[str]) -> str:
         """Return the option of an argument, of this command or a related one; the argument itself if there is none."""

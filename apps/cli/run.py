@@ -423,10 +423,7 @@ def placed(inputs: list[Input], out: Path | None) -> list[Input]:
 
 @contextmanager
 def results_folder(out: Path | None, option: str = "--out") -> Iterator[None]:
-    """Make the folder for the results, if one is given; take it away again if nothing was written to it.
-
-    Raises MediaError, in which `option` names it, before any work is done.
-    """
+    """Make the folder for the results, if one is given; take it away again if nothing was written to it."""
     if out is None:
         yield
         return

@@ -20,6 +20,7 @@ from visionnmf._checks import check_count
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.annotation import AnnotationModel
+from visionnmf.apps.annotation.annotator import as_marks
 from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.io.inputs import names_of
@@ -42,11 +43,7 @@ def study(
     top: int = choices.ANNOTATION_WORDS,
     progress: Progress | None = None,
 ) -> Study:
-    """Return the comparison of the words that a model gives with those that images have, for which see ``train``.
-
-    The features of the images are extracted here, in the processes of `comparison`. Raises MediaError if nothing can be
-    read, or no image has words.
-    """
+    """Return the comparison of the words that a model gives with those that images have, for which see ``train``."""
     check_count(top, "top")
     methods = chosen_methods(comparison, METHODS, METHODS)
     found = images_with_words(
@@ -92,7 +89,7 @@ def study(
 def score_method(truth: Array, given: Mapping[str, tuple[Array, Array]], method: str) -> Rows:
     """Return the row of a method: `given` has the words of each image, as columns of `truth`, and all their scores."""
     words, scores = given[method]
-    found = score_words(truth, _given(words, truth.shape), scores)
+    found = score_words(truth, as_marks(words, truth.shape), scores)
     return [{"method": method} | dict(zip(FIGURES, found, strict=False))]  # without the number of words
 
 
@@ -116,10 +113,7 @@ class Scores(NamedTuple):
 
 
 def score_words(truth: Array, given: Array, scores: Array | None = None) -> Scores:
-    """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words).
-
-    Images without a word count in precisions only.
-    """
+    """Score the words `given` to images by those that they have, `truth`: boolean, (n_images, n_words)."""
     hits = truth & given
     labelled = truth.any(axis=1)  # images with words
     n_words, n_right = truth[labelled].sum(1), hits[labelled].sum(1)
@@ -155,10 +149,3 @@ def _average_precisions(truth: Array, scores: Array) -> Array:
 def _mean(values: Array) -> float:
     """Return the mean, or 0 if there are no values."""
     return float(values.mean()) if values.size else 0.0
-
-
-def _given(chosen: Array, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return a boolean matrix (n_images, n_words) that is true at the columns `chosen` (n_images, top) of each row."""
-    given = np.zeros(shape, bool)
-    np.put_along_axis(given, chosen, True, axis=1)
-    return given

@@ -270,11 +270,7 @@ def find_clips(argument: str) -> list[str]:
 
 
 def read_clip(source: str | Path) -> TrueClip:
-    """Open a clip in CDnet's form, of which only frames in the temporal region of interest are scored.
-
-    Pictures are numbered, in ``input`` and ``groundtruth``, and read when they are asked for. The true background is
-    optional. Raises UnreadableError for a clip without frames or true masks.
-    """
+    """Open a clip in CDnet's form, of which only frames in the temporal region of interest are scored."""
     folder = Path(source)
     frames = _numbered(folder / "input")
     truths = _numbered(folder / "groundtruth")

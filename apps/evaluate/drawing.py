@@ -34,10 +34,7 @@ class Panel:
 
 
 def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) -> Any:
-    """Return a figure with these panels, `across` in a row, and one legend of `columns` below.
-
-    A curve's colour is that of its name's first appearance, so a method has the same colour in all panels.
-    """
+    """Return a figure with these panels, `across` in a row, and one legend of `columns` below."""
     across = min(across, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(PANEL[0] * across, PANEL[1] * down + 0.6)
@@ -74,11 +71,7 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
 
 
 def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
-    """Return a figure of a score against the rank, with a panel for each combination of values of some columns.
-
-    `lines` are those of :func:`.averages`, with the columns `panels`, "method" and "rank", and the mean and deviation
-    of the score. Methods whose rank is None are drawn as horizontal lines, or all as bars if there are no two ranks.
-    """
+    """Return a figure of a score against the rank, with a panel for each combination of values of some columns."""
     ranks = sorted({line["rank"] for line in lines if line["rank"] is not None})
     if len(ranks) < 2:
         return bar_figure(lines)
@@ -104,10 +97,7 @@ def rank_figure(lines: Rows, *, panels: Sequence[str], score: str) -> Any:
 
 
 def bar_figure(lines: Rows) -> Any:
-    """Return a figure with a panel for each score, in which each line has a bar with its standard deviation.
-
-    A line is called by its method, and by its other texts if they differ from line to line.
-    """
+    """Return a figure with a panel for each score, in which each line has a bar with its standard deviation."""
     scores = score_columns(lines)
     names = dict.fromkeys(name for line in lines for name in line if isinstance(line[name], str))
     texts = [name for name in names if name == "method" or len({line.get(name) for line in lines}) > 1]

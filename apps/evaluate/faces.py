@@ -1,18 +1,4 @@
-"""Methods of face recognition, compared on random splits of a data set.
-
-====================  ==================================================================================================
-"recognizer"          :class:`FaceRecognizer` with its defaults
-"whitened"            the cleaned images projected on its components and whitened, by their cosine
-"manhattan"           NMF with the Manhattan loss and a nuclear penalty of 1; codes are compared by their cosine, as in
-                      MahNMF, Algorithm 5
-"pseudo-inverse"      the same NMF; images projected on the components by their Euclidean distance, as in Algorithm 4
-"frobenius"           the same for NMF with least squares
-"kullback-leibler"    the same for NMF with the Kullback-Leibler divergence
-"pca"                 the nearest projection on eigenfaces (Turk and Pentland 1991)
-"raw"                 the nearest training image
-"lda"                 PCA to 200 dimensions, linear discriminants with shrinkage (Ledoit and Wolf)
-"crc"                 collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
-====================  ==================================================================================================
+"""Methods of face recognition, compared on random splits of a data set; `visionnmf evaluate faces --help` lists them.
 
 Those with components of their own, from "manhattan" to "pca", are compared at several ranks.
 """
@@ -74,17 +60,13 @@ def study(
     conditions: FaceConditions = FaceConditions(),
     reading: FaceReading = FaceReading(),
 ) -> Study:
-    """Return the comparison of methods on a data set of faces: a folder or file as for ``train``, or arrays.
-
-    Raises ParameterError if the settings do not fit the data, or plots would be written among the faces.
-    """
+    """Return the comparison of methods on a data set of faces: a folder or file as for ``train``, or arrays."""
     methods = chosen_methods(comparison, tuple(METHODS), [name for name in METHODS if name not in NOT_BY_DEFAULT])
     skipped: list[str] = []
     faces = source
     if not isinstance(faces, Faces):
         if comparison.plots and comparison.out is not None:
             check_outside(comparison.out, str(source))
-        # `named`: an error if it is not known who they are
         faces, skipped = open_faces(str(source), reading=reading, named=True)
     people, counts = np.unique(faces.labels, return_counts=True)
     if len(people) < 2:
@@ -158,10 +140,7 @@ class FaceSplit(NamedTuple):
 def make_split(
     faces: Faces, corruption: str, number: int, conditions: FaceConditions, random_state: int = choices.RANDOM_STATE
 ) -> FaceSplit:
-    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests.
-
-    `corruption` is KIND or KIND:SEVERITY, such as "laplace:30".
-    """
+    """Split a data set at random by its `number`, corrupt the training images and, if asked for, the tests."""
     rng = np.random.default_rng(random_state + number)
     train, test = [], []
     for person in np.unique(faces.labels):
@@ -255,7 +234,7 @@ def _whitened(split: FaceSplit, rank: int) -> Distances:
 
 
 def _projected(split: FaceSplit, rank: int) -> Distances:
-    """Compare projections of images on the components of "manhattan", of unit norm, by their Euclidean distance."""
+    """Compare projections on the components of "manhattan", of unit norm, by their distance (MahNMF, Algorithm 4)."""
     components = _factorised("manhattan", 1.0, split, rank)[0].components_
     norms = np.linalg.norm(components, axis=1, keepdims=True)
     inverse = np.linalg.pinv(components / np.where(norms > 0, norms, 1), rcond=CONDITION)
@@ -264,7 +243,7 @@ def _projected(split: FaceSplit, rank: int) -> Distances:
 
 
 def _nmf(loss: str, nuclear: float, split: FaceSplit, rank: int) -> Distances:
-    """Compare the codes of an NMF, scaled as if its components had unit norm, by their cosine."""
+    """Compare the codes of an NMF, as if its components had unit norm, by their cosine (MahNMF, Algorithm 5)."""
     model, codes = _factorised(loss, nuclear, split, rank)
     norms = np.linalg.norm(model.components_, axis=1)
     nearest = Nearest(cosine=True).fit(codes * norms, split.people)
@@ -280,33 +259,20 @@ def _factorised(loss: str, nuclear: float, split: FaceSplit, rank: int) -> tuple
 
 
 def _pca(split: FaceSplit, rank: int) -> Distances:
-    """Compare the projections on `rank` eigenfaces by their Euclidean distance."""
+    """Compare the projections on `rank` eigenfaces (Turk and Pentland 1991) by their Euclidean distance."""
     pca = PCA(rank, random_state=split.seed)
     nearest = Nearest().fit(pca.fit_transform(split.train), split.people)
     return lambda images: nearest.distances(pca.transform(images))
 
 
-def _raw(split: FaceSplit, rank: int) -> Distances:
-    """Compare the images as they are by their Euclidean distance; `rank` is not used."""
-    return Nearest().fit(split.train, split.people).distances
-
-
 def _lda(split: FaceSplit, rank: int) -> Distances:
-    """Use linear discriminants after PCA; a person's distance is minus the score. `rank` is not used.
-
-    PCA keeps at most 200 dimensions, and no more than there are training images, less one for their mean.
-    """
+    """Use linear discriminants, shrunk by Ledoit and Wolf, after PCA; a person's distance is minus the score."""
     dimensions = min(LDA_DIMENSIONS, len(split.train) - 1, split.train.shape[1])
     discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
     lda = make_pipeline(PCA(dimensions, random_state=split.seed), discriminants).fit(split.train, split.people)
     if split.people.max() == 1:  # the decision function has a single column for two people
         return lambda images: -lda.predict_proba(images)
     return lambda images: -lda.decision_function(images)
-
-
-def _crc(split: FaceSplit, rank: int) -> Distances:
-    """Use collaborative representation of the images as they are; `rank` is not used."""
-    return ClassResidual().fit(split.train, split.people).distances
 
 
 METHODS: dict[str, Callable[[FaceSplit, int], Distances]] = {
@@ -317,9 +283,10 @@ METHODS: dict[str, Callable[[FaceSplit, int], Distances]] = {
     "frobenius": partial(_nmf, "frobenius", 0.0),
     "kullback-leibler": partial(_nmf, "kullback-leibler", 0.0),
     "pca": _pca,
-    "raw": _raw,
+    "raw": lambda split, _: Nearest().fit(split.train, split.people).distances,
     "lda": _lda,
-    "crc": _crc,
+    # collaborative representation of the images as they are (Zhang, Yang, Feng 2011)
+    "crc": lambda split, _: ClassResidual().fit(split.train, split.people).distances,
 }
 
 

@@ -145,11 +145,7 @@ def grouped(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
 
 
 def averages(rows: Rows, by: Sequence[str], scores: Sequence[str]) -> Rows:
-    """Return the mean and the standard deviation of scores over all rows with equal values in the columns `by`.
-
-    Rows that lack a score (None or NaN) do not count for it, and a score that no row of a group has is None. A single
-    row has no deviation. The groups stand in the order of their first rows.
-    """
+    """Return means and deviations of scores over rows with equal values in the columns `by`; None without a value."""
     lines = []
     for group, members in grouped(rows, by).items():
         line: dict[str, Any] = dict(zip(by, group, strict=True))

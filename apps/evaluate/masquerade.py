@@ -59,11 +59,7 @@ def study(
     cutting: SessionCutting = SessionCutting(),
     format: str = "auto",
 ) -> Study:
-    """Return the comparison of detectors on logs of at least two users; a split is a draw of intruders.
-
-    Users with fewer than four sessions are left out. Files that cannot be read are skipped and reported. Raises
-    UnreadableError if fewer than two users have four sessions.
-    """
+    """Return the comparison of detectors on logs of at least two users; a split is a draw of intruders."""
     methods = chosen_methods(comparison, tuple(METHODS), ("scorer",))
     paths = [str(path) for path in histories]
     found, skipped = collect_sessions(paths, cutting, LogSource(format=format))
@@ -154,10 +150,7 @@ def _scores(method: str, task: Task, rate: float, random_state: int) -> tuple[Fl
 
 
 def _pooled(method: str, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return what a method says of the judged sessions of all users, and which are those of intruders.
-
-    First come the scores over which the ROC curve is drawn, then all scores minus their user's threshold.
-    """
+    """Return a method's scores for the ROC curve, all scores less the users' thresholds, and which are of intruders."""
     scores, thresholds, intruder = (
         np.array([row[name] for row in rows]) for name in ("score", "threshold", "intruder")
     )
@@ -190,7 +183,6 @@ def roc_summary(scores: ArrayLike, labels: ArrayLike) -> tuple[float, dict[int, 
             f"labels must have the length of scores, {len(z)}, and both kinds of sessions; got {len(y)}, "
             f"{y.sum()} of them masquerades"
         )
-    # for each threshold: how many own sessions are flagged, and how many masquerades are missed
     flagged, missed = _errors(z, y)
     n_own, n_other = int((~y).sum()), int(y.sum())
     missed = 100 * missed / n_other

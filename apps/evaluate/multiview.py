@@ -1,9 +1,4 @@
-"""Methods for several views of the same samples, compared on random splits of labelled samples.
-
-The scores are the accuracy of a linear support vector machine on new samples (mean average precision for words), and
-the accuracy and normalised mutual information of clusters of codes. The machine gets the codes, and for MultiviewNMF
-the views as well. The methods are those of :mod:`.view_methods`.
-"""
+"""The methods of :mod:`.view_methods`, compared on random splits of labelled samples, as the command's help says."""
 
 from __future__ import annotations
 
@@ -76,7 +71,6 @@ def study(
     found = read_views(sources, key=key)
     y = found.labels
     if labels.labels is not None:
-        # with a `key` rows are matched by the keys in the first column of the file, otherwise by their order
         y = read_labels(labels.labels, found, column=labels.column, by_key=key is not None)
     if y is None:
         raise ParameterError(f"labels must be a file with a class for each sample, because {sources[0]} has none")
@@ -127,10 +121,7 @@ def study_of(
 
 
 def by_method(rows: Rows) -> Rows:
-    """Return means over splits, with the rank of each split chosen by cross-validation on its training samples.
-
-    Labels of words, and classes of one training sample, have no cross-validation: each rank keeps its own line.
-    """
+    """Return means over splits, each with its best rank in cross-validation, or of each rank where there is none."""
     # For each result the row of each split; of several ranks, that with the best accuracy in cross-validation, `inner`.
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
     unchosen = {(row["condition"], row["method"]) for row in rows if np.isnan(row["inner"])}
@@ -152,15 +143,9 @@ def run_split(
     method: str,
     split: int,
 ) -> Rows:
-    """Evaluate one method on one random split under one condition; return a row for each rank and each test set.
-
-    Views (n_samples, n_features) by name are prepared by the training samples alone; those that none of these has are
-    left out. The test sets of a condition, one for each missing view, share a training set. `labels` are classes
-    (n_samples,) or words (n_samples, n_words), and `conditions` has the ranks and the share of test samples.
-    """
+    """Evaluate one method on one random split under one condition; return a row for each rank and each test set."""
     seed = random_state + split
     train, test = split_samples(labels, conditions.test_share, seed)
-    # `before` and `after` are the views of the training and of the test samples
     before = {name: np.asarray(view[train], np.float32) for name, view in views.items()}
     after = {name: np.asarray(view[test], np.float32) for name, view in views.items()}
     preparation = Preparation(conditions.prepare).fit(before)
@@ -193,10 +178,7 @@ def learnable(train: Mapping[str, Array], views: Mapping[str, Array]) -> dict[st
 
 
 def split_samples(labels: Array, share: float, seed: int) -> tuple[Array, Array]:
-    """Return the indices of training and test samples, of which a `share` of each class is tested.
-
-    `labels` are classes (n_samples,), or words (n_samples, n_words), by which samples are not stratified.
-    """
+    """Return the indices of training and test samples, of which a `share` of each class is tested."""
     kind = StratifiedShuffleSplit if labels.ndim == 1 else ShuffleSplit
     train, test = next(kind(1, test_size=share, random_state=seed).split(np.zeros(len(labels)), labels))
     return train, test
@@ -268,7 +250,6 @@ def apply_condition(
     """
     names = list(train)
     n = len(train[names[0]])
-    # `tops` is the largest training value of each view, by which noise gets the range of the data
     tops = {name: float(np.nanmax(view)) for name, view in train.items()}
     if condition == "salt-and-pepper":
         return [("", {name: _salt(view, tops[name], rng) for name, view in train.items()}, dict(test))]
@@ -308,10 +289,7 @@ def _salt(view: Array, top: float, rng: np.random.Generator) -> Array:
 
 
 def mean_average_precision(truth: Array, scores: Array) -> float:
-    """Return the average precision of each word that some sample has, averaged over these words.
-
-    `truth`, of 0 and 1, and `scores` are (n_samples, n_words).
-    """
+    """Return the average precision of each word that some sample has, averaged over these words."""
     used = truth.any(axis=0)
     return float(average_precision_score(truth[:, used], scores[:, used], average="macro"))
 
@@ -326,10 +304,7 @@ def word_matrix(labels: Any) -> Any:
 
 
 def _draw(rows: Rows) -> Any:
-    """Return a figure of mean and deviation over splits of each method's score against its rank.
-
-    Under a condition that takes views away at test, the score of a split is the mean over these views.
-    """
+    """Return a figure of mean and deviation over splits of each method's score against its rank."""
     score = "accuracy" if any(np.isfinite(row["accuracy"]) for row in rows) else "average_precision"
     lacking = {row["condition"] for row in rows if row["missing"]}  # their rows with all views are those of "clean"
     drawn = [

@@ -106,7 +106,7 @@ def _spectral(image: NDArray[Any]) -> Scales:
 
 
 def _normalised_cuts(image: NDArray[Any]) -> Scales:
-    """Yield thresholds and segmentations by scikit-image's normalised cuts of the graph of superpixels."""
+    """Yield thresholds and segmentations by normalised cuts (Shi and Malik 2000) of the graph of superpixels."""
     from skimage.graph import cut_normalized
 
     labels, graph = _superpixel_graph(image)
@@ -140,9 +140,6 @@ METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
     "quickshift": _at_each("quickshift", "max_dist", (10, 20, 40, 80), kernel_size=5, ratio=0.5, rng=0),
     "whole": lambda image: iter([(0, np.zeros(image.shape[:2], np.uint8))]),
 }
-"""The methods by name: :func:`.segment`; the same with the method "nmf"; Felzenszwalb and Huttenlocher 2004;
-normalised cuts (Shi and Malik 2000) of 200 SLIC superpixels by mean colour; k-means of colour and place; spectral
-clustering of those superpixels; quickshift (Vedaldi and Soatto 2008); the whole picture as one segment."""
 
 
 def study(
@@ -160,7 +157,6 @@ def study(
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     pictures = {path.stem: path for path in files}
     known = {name: truth_files(Path(truth), name) for name in pictures}
-    # the arguments of `score_image` for each image that people segmented
     work = {name: (str(pictures[name]), known[name], methods, boundaries) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
@@ -227,10 +223,7 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 @io.takes_files
 def score_image(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
-    """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations.
-
-    A method in DEFAULTS has another row, "<method>, default", for what it gives without options.
-    """
+    """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:

@@ -135,11 +135,7 @@ def whitened_codes(codes: Array, components: Array) -> Array:
 
 
 def whitening(X: Array, share: float) -> Array:
-    """Return the matrix (n, n) by which rows are multiplied to whiten them, learnt from the rows of `X` (n_rows, n).
-
-    It divides each principal direction about the origin by the root of its power, to which the `share` of the mean
-    power is added, so that directions of hardly any power, which are noise, are not blown up.
-    """
+    """Return the matrix (n, n) that whitens rows, learnt from `X`; a `share` of the mean power is added to each."""
     power, directions = np.linalg.eigh(X.T.astype(np.float64) @ X / len(X))
     least = np.finfo(X.dtype).tiny  # if all codes are 0, the root of its inverse is still finite in their type
     power = np.maximum(power, 0) + max(share * power.mean(), least)
@@ -147,10 +143,7 @@ def whitening(X: Array, share: float) -> Array:
 
 
 def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArray[np.intp], float]:
-    """Return the groups of `rows` (n,) by their graph of nearest neighbours, and their modularity (Newman 2006).
-
-    That is the share of the edges that lie within groups, less what it would be by chance.
-    """
+    """Return the groups of `rows` (n,) by their graph of nearest neighbours, and their modularity (Newman 2006)."""
     # At most the average size of a group less one, so that groups of that size need not be joined to others.
     n_neighbours = min(NEIGHBOURS, max(1, len(rows) // n_clusters - 1))
     near = kneighbors_graph(rows, n_neighbours)

@@ -31,7 +31,7 @@ SHRINKAGE = 0.3  # share of the covariance within people that is that of pixels 
 # Choices
 FOLDS = 5
 MOST_CHOOSING = 500  # images by which a search for missing pixels, a limit of cleaning and a mixture are chosen
-DIGITS = 3  # of probabilities
+DIGITS = 3  # of probabilities, so that of choices that serve equally well the first is taken
 POWERS = 2.0 ** np.arange(7)  # of one over the distance, to which probabilities may be proportional
 # The threshold
 PEOPLE_FOLDS = 10  # with more folds, the remaining people are more like all people
@@ -53,20 +53,14 @@ UNEXPLAINED = 0.7  # an image of which less is left unexplained is never called 
 
 
 def relative_distance(distances: Array) -> Array:
-    """Return the distance from the nearest person over the harmonic mean of the distances from all people, (n_images,).
-
-    For class residuals it is, up to a constant, one over the sparsity concentration of Wright et al. (2009).
-    """
+    """Return the distance from the nearest person over the harmonic mean of those from all people, (n_images,)."""
     least = np.maximum(distances.min(axis=1), np.finfo(distances.dtype).tiny)
     # The mean of least / distance over the people is `least` over the harmonic mean of the distances.
     return np.asarray((least[:, None] / np.maximum(distances, least[:, None])).mean(axis=1))
 
 
 def relative_distances(distances: Array) -> Array:
-    """Return distances (n_images, n_people) in units in which each image's least is :func:`relative_distance`.
-
-    A person more than a million times as far as the nearest counts as a million times as far, so all stay finite.
-    """
+    """Return distances (n_images, n_people) in units in which each image's least is :func:`relative_distance`."""
     least = np.maximum(distances.min(axis=1, keepdims=True), np.finfo(distances.dtype).tiny)
     return np.asarray(
         relative_distance(distances)[:, None] / np.maximum(least / np.maximum(distances, least), FURTHEST)
@@ -327,11 +321,7 @@ def left_out(classifier: ClassResidual | Discriminant, images: Array, people: La
 
 
 def probability(logarithms: Array, people: Labels) -> float:
-    """Return the geometric mean of the probabilities of the right people, from `logarithms` of distances.
-
-    The probability of a person is proportional to a power of one over the distance, the most likely one of several. The
-    result is rounded, so that of choices that serve equally well the first is taken.
-    """
+    """Return the geometric mean of the probabilities of the right people, from `logarithms` of distances."""
     # How much further than the right person everybody is, on a logarithmic scale.
     further = logarithms - np.take_along_axis(logarithms, people[:, None], axis=1)
     return round(float(np.exp(max(-special.logsumexp(-power * further, axis=1).mean() for power in POWERS))), DIGITS)
@@ -512,11 +502,7 @@ def noise_limit(unexplained: Array, unknown: Mask) -> float:
 
 
 def limits_of_added(limits: dict[Any, float], labels: Array, unlike: Array, face: float) -> dict[Any, float]:
-    """Return for each person who is added the unlikeness beyond which an image does not get this person's name.
-
-    The model has not seen these people, so the limit `face` holds, or the largest of their own images with a margin.
-    `limits` are those of people who are known already; they never fall.
-    """
+    """Return for each person who is added the unlikeness beyond which an image does not get this person's name."""
     found = {}
     for person in np.unique(labels):
         own = unlike[labels == person]

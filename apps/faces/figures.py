@@ -18,10 +18,7 @@ def residual_panels(
     images: Array, reconstructions: Array, cleaned: Array, corrupted: NDArray[np.bool_], image_shape: tuple[int, int],
     *, white: float = 255.0,
 ) -> list[NDArray[np.uint8]]:  # fmt: skip
-    """Return images as they are, with corrupted pixels in red, cleaned, and reconstructed, for :func:`.tiled`.
-
-    Arrays are (n_images, n_pixels), in which `white` is the value of white; the results (n_images, height, width, 3).
-    """
+    """Return images as they are, with corrupted pixels in red, cleaned, and reconstructed, for :func:`.tiled`."""
     grey = grey_pictures(images * (255 / white), image_shape)
     marked = grey.copy()
     marked[corrupted.reshape(len(images), *image_shape)] = MARK

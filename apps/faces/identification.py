@@ -94,10 +94,7 @@ class Identifier:
         self._most = None if identification.all_faces else 1  # faces of an image; None is all
 
     def prepare(self, sources: list[str], folders: list[Path | None], progress: Progress | None = None) -> None:
-        """Look at images together, in little more time than at one; `folders` has the `out` of :meth:`identify`.
-
-        Images that fail, or whose picture exists, are left to :meth:`identify`, which also repeats the warnings.
-        """
+        """Look at images together, in little more time than at one; `folders` has the `out` of :meth:`identify`."""
         self._prepared = {}
         # All faces of the batch are identified in one call; `islice` deals the identities out to their images again.
         try:
@@ -120,11 +117,7 @@ class Identifier:
             return
 
     def identify(self, source: Source, *, out: str | Path | None = None) -> Report:
-        """Identify the people on an image, and draw its picture in `out` or `pictures`.
-
-        The image is scaled to the size of the training images; if theirs were, its face is cut out first. Raises
-        MediaError if the image cannot be read, has no face, or a file cannot be written.
-        """
+        """Identify the people on an image, and draw its picture in `out` or `pictures`."""
         made = made_of(name_of(source), {"identification": self.identification, "model": self._digest})
         with recording(**made):
             return self._identify(source, self._picture(name_of(source), out))

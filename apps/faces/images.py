@@ -171,11 +171,7 @@ def warn_of_bits(images: Array) -> None:
 
 
 def in_units(images: Array, X: Any, white: float, brightest: float) -> Array:
-    """Return new `images`, which came as `X`, with the `white` of training images, whose largest value is `brightest`.
-
-    Whole numbers of 8 and 16 bits, and shares of white, are scaled. Raises ParameterError for other larger values, and
-    warns of others that would be dark.
-    """
+    """Return new `images`, which came as `X`, with the `white` of the training images and their `brightest` value."""
     own, largest = white_in(images, X), float(images.max(initial=0))
     dtype = getattr(X, "dtype", None)  # lists have none
     # Numbers such as counts, which do not reach their white, say nothing about it.
@@ -365,11 +361,7 @@ def _walls(images: Array, blocks: Mask, white: float) -> Mask:
 
 
 def flat_blocks(images: Array, brightest: float) -> Mask:
-    """Return the pixels of opaque blocks: squares whose values differ by at most 4.5/255 of the brightest value.
-
-    A square has a fifth of the image's shorter side, at least 4 pixels. Lit skin, hair and noise are never even. Deep
-    shadows are, and say as little about the person.
-    """
+    """Return the pixels of opaque blocks: squares whose values differ by at most 4.5/255 of the brightest value."""
     height, width = images.shape[1:]
     side = max(LEAST_BLOCK, round(min(height, width) / BLOCK_SHARE))
     mask = np.zeros(images.shape, bool)
@@ -466,10 +458,7 @@ def corruption_limit(scale: Any, white: float) -> Any:
 
 
 def winsorise(images: Array, reconstructions: Array, outliers: float, scale: Any, missing: Mask) -> Array:
-    """Return images with pixels pulled to within `outliers` times `scale` of a model's reconstructions.
-
-    These are Huber's pseudo-values. Missing pixels get the reconstruction. `scale` is a number or (n_images, 1).
-    """
+    """Return images within `outliers` times `scale` of reconstructions, as Huber's pseudo-values; these fill gaps."""
     # The product would be NaN for infinity and a scale of 0.
     limit = outliers * scale if 0 < outliers < math.inf else np.full_like(scale, outliers)
     residuals = np.clip(images - reconstructions, -limit, limit)

@@ -51,11 +51,7 @@ class ProbeFaces(NamedTuple):
 def open_faces(
     source: str | Path, *, reading: FaceReading = FaceReading(), named: bool = False
 ) -> tuple[Faces, list[str]]:
-    """Read a set of faces, and return a sentence for each image that was left out.
-
-    Without a size, images keep theirs, and faces that are cut out get 64 × 64 pixels. Raises ParameterError if faces
-    are to be found but the source is not a folder, or if the people must be known (`named`) but are not.
-    """
+    """Read a set of faces, and return a sentence for each image that was left out."""
     from visionnmf import datasets
 
     check_record(reading, FaceReading, "reading")
@@ -97,10 +93,7 @@ def open_faces(
 
 
 def read_probe(shape: tuple[int, int], detect: bool, most: int | None, white: float, source: Source) -> ProbeFaces:
-    """Read an image, or up to `most` faces on it, largest first, scaled to `shape` and `white` of a model.
-
-    With `most` None all faces are read. Without `detect` the whole image is one face. An array is taken as it is.
-    """
+    """Read an image, or with `detect` its `most` largest faces, all for None, in the `shape` and `white` of a model."""
     if isinstance(source, np.ndarray):
         if source.shape not in (tuple(shape), (math.prod(shape),)):
             raise ParameterError(

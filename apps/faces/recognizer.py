@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -70,6 +71,7 @@ RATES = ("threshold_", "false_acceptance_rate_", "false_rejection_rate_", "backg
 LIMITS = ("outliers_", "faceless_", "unexplained_")
 
 
+@dataclass(eq=False, repr=False)
 class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     """Identify the person on an image, after training on images that may be corrupted.
 
@@ -189,28 +191,16 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         *("faceless_", "unexplained_", "unlike_", "rate_intervals_", "noise_"),
     )
 
-    def __init__(
-        self,
-        *,
-        rule: str = choices.FACE_RULE_DEFAULT,
-        n_components: int = choices.FACE_COMPONENTS,
-        outliers: float | str = "auto",
-        missing: str = choices.FACE_MISSING_AUTO,
-        image_shape: tuple[int, int] | None = None,
-        unknown_rate: float = choices.FACE_UNKNOWN_RATE,
-        thorough: bool = False,
-        calibrate: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.rule = rule
-        self.n_components = n_components
-        self.outliers = outliers
-        self.missing = missing
-        self.image_shape = image_shape
-        self.unknown_rate = unknown_rate
-        self.thorough = thorough
-        self.calibrate = calibrate
-        self.random_state = random_state
+    _: KW_ONLY
+    rule: str = choices.FACE_RULE_DEFAULT
+    n_components: int = choices.FACE_COMPONENTS
+    outliers: float | str = "auto"
+    missing: str = choices.FACE_MISSING_AUTO
+    image_shape: tuple[int, int] | None = None
+    unknown_rate: float = choices.FACE_UNKNOWN_RATE
+    thorough: bool = False
+    calibrate: bool = True
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that images must not be negative."""

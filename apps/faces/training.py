@@ -172,7 +172,6 @@ def train(
         for message in (COPIES, EMPTY, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
-    # Sentences about what may be wrong with the images, besides those that could not be read.
     notes = _doubtful_images(faces, recognizer.copies_)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)

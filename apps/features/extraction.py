@@ -87,8 +87,6 @@ def extract_features(
 
     def extracted(stage: str, done: int, total: int | None) -> None:
         """Refuse a table that would be too large as soon as its size is known, then report progress."""
-        # `stage`, `done` and `total` say how much of what is done. The table `out` has a row for each of `images`, of 4
-        # bytes a feature.
         if stage == "extracting" and done == 1:  # after learning, the number of features is known
             check_table_size(Path(out), 4 * extraction.n_features_out_ * len(images))
         if progress is not None:

@@ -80,11 +80,7 @@ class FactorProfile(Profile):
         self.components, self.n_learnt = None, 0  # no session has entered the components
 
     def learn(self) -> Floats:
-        """Return the components (r, n_commands) of all sessions, learning those that are new.
-
-        A few new sessions continue from the current components for ONLINE_ITERATIONS, otherwise the factorisation
-        starts again.
-        """
+        """Return the components (r, n_commands) of all sessions, learning those that are new."""
         n_new = len(self.sessions) - self.n_learnt
         if n_new or not self._columns:
             self._columns = {command: column for column, command in enumerate(self.commands)}

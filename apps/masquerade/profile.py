@@ -64,10 +64,7 @@ class Profile:
     __repr__ = brief
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:
-        """Count a session: each of its commands and pairs once; a negative weight removes it.
-
-        Unless `bounded` is false, rare entries may be forgotten. A forgotten session cannot be removed again.
-        """
+        """Count each command and pair of a session once, with a weight; if `bounded`, rare entries may be forgotten."""
         for command in session.commands:
             self.commands[command] = self.commands.get(command, 0.0) + weight
         self.total += weight * len(session.commands)
@@ -122,10 +119,7 @@ class Profile:
         return self.commands.get(command, 0.0) - own < 0.5
 
     def probabilities(self, session: CountedSession, own: float = 0.0) -> dict[Hashable, float]:
-        """Return the smoothed share of each command of a session: its sessions over those of all commands, summed.
-
-        Each of VOCABULARY commands counts as if it had occurred in PSEUDO_COUNT more sessions.
-        """
+        """Return the smoothed share of each command of a session: its sessions over those of all commands, summed."""
         total = self.total - own * len(session.commands) + PSEUDO_COUNT * VOCABULARY
         return {c: (self.commands.get(c, 0.0) - own + PSEUDO_COUNT) / total for c in session.commands}
 

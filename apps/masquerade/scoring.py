@@ -27,7 +27,7 @@ from .store import Learnt, MasqueradeModel, load
 Verdict = Literal["own", "alarm", "learning", "too short", "unknown user"]
 Severity = Literal["low", "medium", "high"]
 
-SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0))  # deviations above the threshold
+SEVERITIES: tuple[tuple[Severity, float], ...] = (("high", 3.0), ("medium", 1.0), ("low", 0.0))  # above the threshold
 MAX_ORIGINS = 3  # lines named for a reason
 # Deviations: the previous session adds at most this to a score (CARRY * CARRY_LIMIT of the scorer is 0.8).
 MAX_CARRIED = 1.0
@@ -231,7 +231,6 @@ def _results(
     found: Iterator[Session], scorers: dict[str, SessionScorer], judging: Judging, n_jobs: int
 ) -> Iterator[SessionResult]:
     """Judge sessions, by one process or several, and yield their results."""
-    # how many users there are is not known yet, so `is_shared` takes `n_jobs` for the number of jobs
     if is_shared(n_jobs, n_jobs):
         with open_pool(n_jobs) as pool:
             for session, judged in _judged_in_rounds(found, scorers, judging, pool):
@@ -320,7 +319,7 @@ def _result(session: Session, judgement: _Judged) -> SessionResult:
         return result
     # Reasons are also given while the user is still being learnt; `usual` are commands that the user types most.
     reasons = [replace(reason, origins=_origins(session, str(reason.command))) for reason in judgement.reasons]
-    severity = _severity(above) if verdict == "alarm" else None
+    severity = next(name for name, low in SEVERITIES if above >= low) if verdict == "alarm" else None
     return replace(result, reasons=reasons, usual=judgement.usual, severity=severity)
 
 
@@ -336,8 +335,3 @@ def _origins(session: Session, command: str) -> tuple[Origin, ...]:
         if each == command:
             found.setdefault(origin.text, origin)
     return tuple(islice(found.values(), MAX_ORIGINS))
-
-
-def _severity(above: float) -> Severity:
-    """Return the severity of an alarm whose score is `above` deviations over the threshold."""
-    return next((name for name, low in SEVERITIES if above >= low), "low")

@@ -386,7 +386,6 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
             return 0.0
         cost, _ = self.profile_.cost(counted)
         alone = self._anomaly(cost, counted)
-        # Masquerades seldom come alone, so a share of the previous session's score is added.
         anomaly = alone + CARRY * self.previous_score_
         self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)  # for the next session
         if accept is None:

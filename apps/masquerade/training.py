@@ -88,7 +88,6 @@ def train(
         raise UnreadableError("; ".join(skipped) or "there is no history; name one file at least")
     work = {name: (SessionScorer(**asdict(scorer)), [one.commands for one in own]) for name, own in learnt.items()}
     fitted: dict[str, SessionScorer] = {}
-    # fits a scorer for each user, and stores it in `fitted` by the user's name
     run_parallel(work, fitted_to, n_jobs, fitted.__setitem__)
     known = {name: fitted[name] for name in learnt}
     result = MasqueradeModel(known, cutting.size, cutting.idle, cutting.whole_lines, remembered)
@@ -120,8 +119,6 @@ def fitted_to(detector: Any, sessions: Sequence[Symbols]) -> Any:
 
 def _row(name: str, n_sessions: int, scorer: SessionScorer) -> dict[str, Any]:
     """Return what the report says about a user: numbers of sessions, known commands and doubtful sessions."""
-    # Doubtful sessions are unlike all others and may be another person's. `learning` is true while there are too few
-    # for alarms.
     return {
         "user": name,
         "sessions": n_sessions,

@@ -335,7 +335,6 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
     if folder is not None and known.extraction is None:
         raise UnreadableError(f"{folder}: a folder, but the model was not fitted to images; give files of its views")
     found = read_views(sources, key=key, extraction=known.extraction)
-    # the number of features of each view, by its name
     sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
     for name, view in found.views.items():
         if name not in sizes:

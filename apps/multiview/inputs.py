@@ -49,12 +49,7 @@ class ViewSet:
 def read_views(
     sources: Sequence[str | Path], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
 ) -> ViewSet:
-    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, of a table or a folder of images, and match their rows.
-
-    Rows are matched by the column (or array) `key`, for images the name of the file without the extension, or by
-    position for None. Images need an `extraction`; None fits one to features of these `kinds`. Raises MediaError if a
-    file cannot be read, two views have the same name or come from folders, or rows do not match.
-    """
+    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, a table or a folder of images, and match their rows."""
     _check_paths(sources)
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
     if len(folders) > 1:  # because a model keeps a single description of images
@@ -90,10 +85,7 @@ def read_views(
 
 
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:
-    """Return the labels of samples, from a text file or a column of a ``.csv`` file, matched by its keys or rows.
-
-    Keys, the first column of a ``.csv`` file, count with `by_key`; otherwise line i has the label of sample i.
-    """
+    """Return the labels of samples, from a text file or a column of a ``.csv`` file, matched by its keys or rows."""
     values, keys = read_column(path, column)
     if by_key and keys is not None:
         known = dict(zip(_in_known_spelling(keys, views.keys), values, strict=True))

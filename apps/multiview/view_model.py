@@ -27,6 +27,7 @@ SPARSE = 0.1  # a view with at most this share of observed entries above 0 is ta
 KINDS = ("range", "rows", "none")
 
 
+@dataclass(eq=False, repr=False)
 class Preparation(BaseEstimator):
     """Makes views non-negative and comparable; NaN stay.
 
@@ -47,9 +48,7 @@ class Preparation(BaseEstimator):
 
     saved_attributes = ("kinds_", "lows_", "widths_")
 
-    def __init__(self, prepare: str = "auto") -> None:
-        """Keep how views are prepared: "range", "rows", "auto" or "none", as the class describes."""
-        self.prepare = prepare
+    prepare: str = "auto"
 
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
         """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""

@@ -87,10 +87,7 @@ def load_photographs(folder: str | Path = "bsds") -> Iterator[Photograph]:
 
 
 def load_corel(part: str, most: int | None = None, *, pictures: bool = True) -> Corel:
-    """Read "train" (4500 images) or "test" (499), or `most` of them, drawn at random.
-
-    The published features come as shares, rows with the sum 1. Without `pictures`, `images` is empty.
-    """
+    """Read "train" (4500 images) or "test" (499), or `most` of them at random; features are shares, with the sum 1."""
     with np.load(data_file("corel5k_features.npz"), allow_pickle=False) as file:
         ids = file[f"{part}_image_id"].astype(str)
         rows = np.sort(np.random.default_rng(0).permutation(len(ids))[:most])

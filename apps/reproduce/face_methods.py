@@ -75,11 +75,7 @@ def compare(
     corrupted: bool = False,
     per_person: int = PER_PERSON,
 ) -> Rows:
-    """Return a row for each corruption, split, method and rank, with its accuracies and relative errors.
-
-    Training images are corrupted. Clean test images, and with `corrupted` also corrupted ones, at most `most_test` of a
-    person, are recognised. Ranks above the number of training images or pixels are lowered to it.
-    """
+    """Return a row for each corruption, split, method and rank, with its accuracies and relative errors."""
     rows: Rows = []
     splitting = FaceConditions(both=corrupted, per_person=per_person, most_test=most_test)
     for condition, number in product(corruptions, range(splits)):

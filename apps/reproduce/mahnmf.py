@@ -33,7 +33,7 @@ from .face_methods import FIRST_SPLIT, FITTED, MAHNMF, METHODS, OTHERS, PER_PERS
 from .mahnmf_outliers import EXPERIMENTS as OUTLIERS
 from .mahnmf_smoothing import EXPERIMENTS as SMOOTHING
 from .multiview_words import EXPERIMENTS as WORDS
-from .tracks import Case, Claim, Start, race
+from .tracks import Case, Claim, Measure, Start, race
 
 Array = NDArray[Any]
 
@@ -98,12 +98,14 @@ def half_normal_start(X: Array, rank: int, seed: int) -> tuple[Array, Array]:
 def manhattan_case(title: str, make: Callable[[int], Array], rank: int, budget: float, claims: Sequence[Claim]) -> Case:
     """Return the case of RRI, rank-one residual iteration, and OGM, the optimal gradient method, on ``make(seed)``."""
 
-    def problem(seed: int) -> tuple[Problem, Start]:
-        """Return the problem and the start of a seed."""
-        X = make(seed)
-        return Problem(X, Loss("manhattan")), half_normal_start(X, rank, 100 + seed)
+    def made(seed: int) -> tuple[Problem, Start, Measure]:
+        """Return the problem and the start of a seed, and the objective as a share of the sum of the data."""
+        problem = Problem(make(seed), Loss("manhattan"))
+        total = float(problem.X.sum())
+        start = half_normal_start(problem.X, rank, 100 + seed)
+        return problem, start, lambda Wt, H: problem.objective(Wt, H) / total
 
-    return Case(title, problem, SOLVERS, claims, budget, lambda problem, start: float(problem.X.sum()))
+    return Case(title, made, SOLVERS, claims, budget)
 
 
 def made_race(sizes: Sizes) -> Result:
@@ -179,10 +181,7 @@ def relative_errors(sizes: Sizes) -> Result:
 
 
 def accuracies(sizes: Sizes, *, name: str, figure: int) -> Result:
-    """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`.
-
-    PCA is compared in the curves only.
-    """
+    """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`."""
     conditions = sizes.pick(full=CONDITIONS, quick=CONDITIONS[:4])
     ranks = sizes.pick(full=tuple(range(10, 151, 20)), quick=(10, 40))
     n_people, splits, most_test, iterations = sizes.pick(full=(None, 10, 10, 100), quick=(12, 1, 2, 15))
@@ -195,7 +194,7 @@ def accuracies(sizes: Sizes, *, name: str, figure: int) -> Result:
                 method: np.transpose([figures_of(found, test, kind, method, rank) for rank in ranks])
                 for method in METHODS
             }
-            curves = {method: mean_curve(ranks, values.T) for method, values in figures.items()}
+            curves = {method: mean_curve(ranks, values.T) for method, values in figures.items()}  # also of PCA
             panels.append(Panel(f"{spaced(kind)}, {test} tests", curves, x_label="rank", y_label="accuracy, %"))
             what = f"{spaced(kind)}, {test} tests: {{0}} above {{1}}, mean of the ranks"
             papers = {other: sentence(figure, kind, other) for other in OTHERS}
@@ -239,11 +238,7 @@ def foreign_share(components: Array, clean: Array) -> float:
 
 
 def bases(sizes: Sizes, *, name: str) -> Result:
-    """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption.
-
-    The paper judges by eye. The rows compare how much of the components is no clean face, for the three corruptions
-    that MahNMF suppresses according to the paper, CONDITIONS[1:4].
-    """
+    """Repeat figure 6 or 8 of the MahNMF paper: examples, and components of each method, for each corruption."""
     pictures, rows, shape = {}, [], (32, 32)
     for condition in sizes.pick(full=CONDITIONS, quick=CONDITIONS[:4]):
         fits, kind = corrupted_fits(sizes, name, condition), spaced(condition[0])
@@ -284,10 +279,7 @@ def reconstructions(sizes: Sizes) -> Result:
 def cluster_people(
     faces: Faces, n_people: int, condition: Condition, methods: Sequence[str], trial: int, most: int, iterations: int
 ) -> dict[str, tuple[float, float]]:
-    """Cluster images of people drawn at random by k-means on the codes of each method, at most `most` images of each.
-
-    `trial` is the seed. Returns the accuracy, 0 to 1, and the mutual information of the clusters for each method.
-    """
+    """Return accuracy and mutual information of k-means on codes of at most `most` images of some people, by method."""
     rng = np.random.default_rng(trial)
     people = rng.choice(np.unique(faces.labels), n_people, replace=False)
     chosen = np.sort(np.concatenate([np.flatnonzero(faces.labels == person)[:most] for person in people]))
@@ -305,10 +297,7 @@ def cluster_people(
 
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int, figure: int) -> Result:
-    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people.
-
-    At most `each` images of a person are clustered. People are drawn again in each trial.
-    """
+    """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
     faces, n_trials = load(name), sizes.pick(full=20, quick=2)
     counts, iterations = sizes.pick(full=tuple(counts), quick=tuple(counts[:1])), sizes.pick(full=100, quick=20)
     panels: list[list[Panel]] = [[], []]

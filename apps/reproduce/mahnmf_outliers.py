@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ Array = NDArray[Any]
 I2R = "video_i2r_gray_nogt.npz"
 BOOTSTRAP = "video_wallflower_bootstrap.npz"
 SHADOWS = "yaleb27_96x84.npz"
-METHODS = ("RPCA", "GoDec", "MahNMF")
 SPARSE = 0.1  # of the entries, for GoDec
 FRAMES = 200  # of a video, in the paper
 SCENES = {"Hall": "hall", "Lobby": "lobby", "Shopping Mall": "shoppingmall_resized"}
@@ -33,19 +32,25 @@ ALIKE = 5.0  # grey levels: below this mean difference two backgrounds count as 
 Parts = dict[str, tuple[Array, float]]  # the low-rank part of data, and the CPU seconds that it took, by method
 
 
+def _factorised(X: Array, rank: int) -> Array:
+    """Return the model of a Manhattan NMF."""
+    model = NMF(rank, max_iter=100, tol=0, random_state=0)
+    return np.asarray(model.inverse_transform(model.fit_transform(X)))
+
+
+METHODS: dict[str, Callable[[Array, int], Array]] = {
+    "RPCA": lambda X, rank: RPCA(max_iter=60, tol=1e-4).fit(X).low_rank_,
+    "GoDec": lambda X, rank: GoDec(rank, sparse_share=SPARSE, random_state=0).fit(X).low_rank_,
+    "MahNMF": _factorised,
+}
+
+
 def low_rank_parts(X: Array, rank: int) -> Parts:
     """Return the low-rank part of data `X`, samples as rows, and the CPU seconds, by the name of a method."""
     found = {}
-    for name in METHODS:
+    for name, find in METHODS.items():
         begin = time.process_time()
-        if name == "MahNMF":
-            model = NMF(rank, max_iter=100, tol=0, random_state=0)
-            part = model.inverse_transform(model.fit_transform(X))
-        else:
-            rpca, godec = RPCA(max_iter=60, tol=1e-4), GoDec(rank, sparse_share=SPARSE, random_state=0)
-            robust = rpca if name == "RPCA" else godec
-            part = robust.fit(X).low_rank_
-        found[name] = part, time.process_time() - begin
+        found[name] = find(X, rank), time.process_time() - begin
     return found
 
 
@@ -62,10 +67,7 @@ def scene(name: str, sizes: Sizes) -> Array:
 
 
 def picture_row(X: Array, parts: Parts, place: int, shape: tuple[int, int], *, signed: bool = False) -> list[Array]:
-    """Return a picture of a row of `X`, then of its low-rank part and of the rest for each method.
-
-    The rest is shown by its size, or `signed`: middle grey is none, darker is negative.
-    """
+    """Return a picture of a row of `X`, then of its low-rank part and of the rest for each method."""
     row = [grey_pictures(X[place], shape)[0]]
     for low_rank, _ in parts.values():
         rest = X[place] - low_rank[place]
@@ -77,7 +79,7 @@ def picture_row(X: Array, parts: Parts, place: int, shape: tuple[int, int], *, s
 def likeness_rows(what: str, parts: Parts, limit: float, section: str) -> list[Row]:
     """Return how far the low-rank part of MahNMF is from those of the others: comparable below `limit` grey levels."""
     rows = []
-    for other in METHODS[:2]:
+    for other in ("RPCA", "GoDec"):
         gap = float(np.abs(parts["MahNMF"][0] - parts[other][0]).mean())
         verdict = "comparable" if gap < limit else "different"
         rows.append(Row(f"{what} from {other}'s, grey levels", gap, paper=f"comparable, {section}", verdict=verdict))
@@ -85,10 +87,7 @@ def likeness_rows(what: str, parts: Parts, limit: float, section: str) -> list[R
 
 
 def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
-    """Repeat figure 16 or 17 of the MahNMF paper: frame, background and foreground by each method, two frames a video.
-
-    The background is the low-rank part of the frames. The paper judges by eye.
-    """
+    """Repeat figure 16 or 17 of the MahNMF paper: background and foreground by each method, two frames a video."""
     pictures, rows = {}, []
     table = [["video", "frames", *(f"{method}, CPU seconds" for method in METHODS)]]
     for name in names:
@@ -104,11 +103,7 @@ def backgrounds(sizes: Sizes, *, names: Sequence[str]) -> Result:
 
 
 def shadows(sizes: Sizes, *, people: Sequence[int]) -> Result:
-    """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method.
-
-    The low-rank part of one person's images is the face, and what is left is the light. `people` are positions among
-    the people of Extended Yale B.
-    """
+    """Repeat figure 18 or 19 of the MahNMF paper: images of two people without shadows by each method."""
     faces = load_face_set(SHADOWS.removesuffix(".npz"))
     shape = (faces.images.shape[1], faces.images.shape[2])
     sheet, rows = [], []
@@ -136,7 +131,6 @@ OPEN = (
 
 def _video(number: int, names: Sequence[str], replaced: str) -> Experiment:
     """Return the experiment of two videos in a figure of the MahNMF paper; `replaced` says how they differ from it."""
-    # Bootstrap has a file of its own
     files = (I2R,) if "Bootstrap" not in names else (I2R, BOOTSTRAP)
     return Experiment(
         f"mahnmf/fig-{number}",

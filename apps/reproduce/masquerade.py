@@ -30,22 +30,14 @@ RATES = (1, 5, 10, 14, 20, 30)  # % false alarms at which the curves are compare
 
 
 def load_sea(commands: int = COMMANDS) -> tuple[list[Sessions], Array, list[str]]:
-    """Return the sessions of the 50 users of SEA, the labels (50, 100) of the test sessions, and the commands' names.
-
-    Schonlau et al. (2001): 50 training and 100 test sessions of 100 commands for each user; 231 of the test sessions
-    are another person's. Only the first `commands` of each session are returned.
-    """
+    """Return the sessions of SEA's users (Schonlau et al. 2001), the labels of test sessions, and command names."""
     found = read_arrays(data_file(FILE), ["commands", "labels", "vocabulary"])
     blocks = found["commands"].reshape(USERS, SESSIONS, COMMANDS)[..., :commands].tolist()
     return blocks, found["labels"].astype(bool), found["vocabulary"].tolist()
 
 
 def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tuple[Array, float]:
-    """Return the scores of one user's test sessions, and the user's threshold, from the training sessions alone.
-
-    With `update` the detector learns each test session that its threshold accepts. `make` returns a detector, and the
-    first TRAINING of `sessions`, which are in order of time, train it.
-    """
+    """Return the scores of one user's test sessions, and the user's threshold, from the training sessions alone."""
     training, test = sessions[:TRAINING], sessions[TRAINING:]
     model = make().fit(training)
     if isinstance(model, SessionScorer):
@@ -69,11 +61,7 @@ def score_user(make: Callable[[], Any], sessions: Sessions, update: bool) -> tup
 
 
 def sea_scores(make: Callable[[], Any], users: list[Sessions], update: bool) -> tuple[Array, Array]:
-    """Return the scores of the test sessions of users of the SEA data, (n_users, n_sessions), and their thresholds.
-
-    `make` returns an unfitted detector, which is trained on each user's first sessions. With `update` it also learns
-    the test sessions that it accepts.
-    """
+    """Return the scores of the test sessions of users of the SEA data, (n_users, n_sessions), and their thresholds."""
     scores, thresholds = zip(*(score_user(make, sessions, update) for sessions in users), strict=True)
     return np.array(scores), np.array(thresholds)
 

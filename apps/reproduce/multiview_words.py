@@ -43,13 +43,7 @@ class WordScore(NamedTuple):
 
 
 def load_words(most: int | None = None) -> WordTask:
-    """Return roots of shares of Corel5k's four published features, and the words, of training and test images.
-
-    Each row of the published features sums to 1. The roots of such shares are compared by Hellinger distances. The
-    first two features are bags of visual words and the other two histograms of colours, of which only the MOST_BINS
-    fullest bins are kept, and of the words only those of a training image. At most `most` images are read of each part,
-    all for None.
-    """
+    """Return roots of shares of Corel5k's four published features, and the words, of training and test images."""
     parts = [load_corel(part, most, pictures=False) for part in ("train", "test")]  # only features and words
     views: list[dict[str, Array]] = [{}, {}]
     for name in COREL_FEATURES:
@@ -76,10 +70,7 @@ def score_words(task: WordTask, method: str, rank: int) -> WordScore:
 
 
 def precision_curves(sizes: Sizes) -> Result:
-    """Repeat figure 20 and table 2 of the MahNMF paper: mean average precision and sparseness against the rank.
-
-    The figures of the paper are of other data, so the rows compare the order of the methods at best ranks.
-    """
+    """Repeat figure 20 and table 2 of the MahNMF paper: mean average precision and sparseness against the rank."""
     task, ranks = load_words(sizes.pick(full=None, quick=600)), sizes.pick(full=(50, 100, 200, 400), quick=(10, 30))
     table = [["method", "rank", "mAP, %", "CPU seconds", *(f"sparseness, {name}" for name in task.train)]]
     curves: dict[str, Sequence[Any]] = {}

@@ -20,7 +20,7 @@ from visionnmf.metrics import clustering_accuracy, clustering_information
 
 from .data import data_file
 from .experiments import Experiment, Result, Sizes, comparisons, mean_curve
-from .tracks import Case, Start, race
+from .tracks import Case, Measure, Start, race
 
 SOLVERS = {
     "NeNMF": "nenmf-paper", "MUR": "mu", "PNLS": "pnls", "PG": "pg", "QN": "qn", "CBGP": "cbgp", "PBB": "pbb",
@@ -36,12 +36,13 @@ TOPICS = (2, 4, 6, 8, 10)
 Array = NDArray[Any]
 
 
-def uniform(shape: tuple[int, int], rank: int, seed: int) -> tuple[Problem, Start]:
-    """Return uniform data, and uniform factors whose product has about the mean of the data, 0.5."""
+def uniform(shape: tuple[int, int], rank: int, seed: int) -> tuple[Problem, Start, Measure]:
+    """Return uniform data, uniform factors whose product has about the mean of the data, 0.5, and the objective."""
     rng = np.random.default_rng(seed)
     problem = Problem(rng.random(shape), Loss("frobenius"))
     size = np.sqrt(0.5 / rank)
-    return problem, (size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1])))
+    start = size * 2 * rng.random((rank, shape[0])), size * 2 * rng.random((rank, shape[1]))
+    return problem, start, problem.objective
 
 
 def efficiency(sizes: Sizes) -> Result:

@@ -10,6 +10,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from visionnmf import OnlineNMF
+from visionnmf.apps.annotation.annotator import as_marks, best_words
 from visionnmf.apps.annotation.neighbours import nearest, transfer_greedy
 from visionnmf.apps.drawing import tiled
 from visionnmf.apps.evaluate.annotate import score_words
@@ -46,20 +47,13 @@ def transferred(codes: Array, others: Array, labels: Array) -> Array:
     """Return five words (n_others, n_words) for images, by greedy transfer from the 50 nearest rows of `codes`."""
     which, _ = nearest(np.ascontiguousarray(codes, np.float32), np.ascontiguousarray(others, np.float32), 50)
     scores = transfer_greedy(which, labels, WORDS)  # (n_others, n_words), the highest for the first word handed on
-    given = np.zeros(scores.shape, bool)
-    np.put_along_axis(given, np.argsort(-scores, axis=1, kind="stable")[:, :WORDS], True, axis=1)
-    return given
+    return as_marks(best_words(scores, WORDS), scores.shape)
 
 
 def annotation_scores(
     train: Corel, test: Corel, methods: Mapping[str, Learner], shares: Sequence[float], epochs: int
 ) -> dict[str, Array]:
-    """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method.
-
-    `shares` are numbers of components as shares of the number of features. Images are coded by the pseudo-inverse of
-    the components of an online model of DenseHue. "features" are the features themselves. The models learn for `epochs`
-    epochs.
-    """
+    """Return accuracy, recall and normalised score of words in %, (n_shares, 3), by the method."""
     X, Z = (np.ascontiguousarray(part.published["DenseHue"]) for part in (train, test))
 
     def scores(train_codes: Array, test_codes: Array) -> list[float]:
@@ -76,9 +70,8 @@ def annotation_scores(
                 window = {"batch_size": rank} if name == "WOR-NMF" else {}  # as many samples as components
                 H = OnlineNMF(rank, max_iter=epochs, random_state=0, **window, **learner).fit(X).components_
             else:
-                H = baseline_components(
-                    X, rank, learner, {"OMF-DA, shorter steps": 256, "INMF": 1}.get(name, rank), epochs
-                )
+                size = {"OMF-DA, shorter steps": 256, "INMF": 1}.get(name, rank)
+                H = baseline_components(X, rank, learner, size, epochs)
             back = np.linalg.pinv(H)
             values.append(scores(X @ back, Z @ back))
         found[name] = np.array(values)

@@ -118,12 +118,7 @@ def positive(X: Array) -> Array:
 
 
 def follow(X: Array, start: Array, setting: Setting, loss: str, seed: int, marks: Sequence[int]) -> tuple[Array, Array]:
-    """Learn two epochs of the samples `X` (n, m) by one method, from components `start` (r, m).
-
-    Returns the components, and at each of `marks`, ascending numbers of samples, the CPU seconds of learning and the
-    mean loss of all samples with their best codes, (n_marks, 2). `setting` names the method and its options, and `seed`
-    draws the order of the samples in each epoch.
-    """
+    """Return the components after two epochs of `X`, and at the `marks` CPU seconds and mean losses of all samples."""
     size = setting.chunk or len(start)  # samples that are learnt together
     H = start.copy()
     learn = _learner(setting, H, loss, size, 2 * math.ceil(len(X) / size), RandomState(seed))
@@ -205,10 +200,7 @@ def seconds_to(runs: MarkedRuns, losses: Array) -> Array:
 
 
 def claim_rows(r: int, tracks: Mapping[str, MarkedRuns], claim: CurveClaim) -> list[Row]:
-    """Return the rows of a claim: who ends lower, and who is sooner at the higher one of both end values.
-
-    A row before them says from how many starts a method has refused the data.
-    """
+    """Return the rows of a claim: who ends lower, and who is sooner at the higher one of both end values."""
     pair = [tracks[claim.first], tracks[claim.second]]
     rows, n_starts = [], min(len(runs.losses) for runs in pair)
     both = np.flatnonzero(pair[0].ended()[:n_starts] & pair[1].ended()[:n_starts])
@@ -290,10 +282,7 @@ def mean_sparseness(rows: Array) -> float:
 
 
 def bases(sizes: Sizes) -> Result:
-    """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them.
-
-    The paper judges by eye; the rows have Hoyer's sparseness of the components as well.
-    """
+    """Repeat figure 1 of the paper of OR-NMF: images, and the components that seven methods learn from them."""
     sheets: dict[str, Array] = {}
     found: dict[str, list[str]] = {setting.name: [] for setting in SEVEN}
     for name, shape in (("CBCL", (19, 19)), ("ORL", (32, 32))):
@@ -318,10 +307,7 @@ def bases(sizes: Sizes) -> Result:
 
 
 def recognition_accuracies(people: Faces, each: int, ranks: Sequence[int], n_splits: int) -> dict[str, Array]:
-    """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits).
-
-    `each` images of each person train, and the others test. "pixels" are the images themselves, which have no rank.
-    """
+    """Return the accuracies of the nearest neighbour among codes ``H^+ x``, in %: method to (n_ranks, n_splits)."""
     X = unit_energy(people.images.reshape(len(people.images), -1) / 255)
     drawn = [drawn_each(people.labels, each, seed) for seed in range(n_splits)]
     pixels = np.array([_nearest(X, people.labels, train) for train in drawn])

@@ -71,10 +71,7 @@ def relative_distance(X: Array, model: Array) -> float:
 
 
 def bases(sizes: Sizes) -> Result:
-    """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF.
-
-    t-SVD is the truncated decomposition with negative entries set to 0.
-    """
+    """Repeat figure 1 of the paper of P-NMF: 49 components of NMF, t-SVD and both forms of P-NMF."""
     n_faces = sizes.pick(full=None, quick=400)
     X, sheets, rows = faces(n_faces), {}, []
     for method in METHODS:
@@ -112,7 +109,6 @@ def distances(sizes: Sizes) -> Result:
     """Repeat figure 3 of the paper of P-NMF: the distance of data and reconstruction by the number of steps."""
     n_faces = sizes.pick(full=None, quick=400)
     X = faces(n_faces)
-    # the distance of each method after the numbers of steps in MARKS
     found = {method: [fitted(method, n_faces, RANK, steps).distance for steps in MARKS] for method in METHODS}
     step_seconds = {method: fitted(method, n_faces, RANK, STEPS[0]).seconds / STEPS[0] for method in METHODS}
     nmf, early, last = found["NMF"], MARKS.index(10), len(MARKS) - 1

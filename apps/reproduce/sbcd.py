@@ -20,7 +20,7 @@ from visionnmf.engine.solving import SOLVERS
 
 from .data import load_face_set
 from .experiments import Experiment, Result, Row, Sizes, Table, comparisons
-from .tracks import Case, Start, Tracks, curves_of, follow_all, race
+from .tracks import Case, Measure, Start, Tracks, curves_of, follow_all, race
 
 Array = NDArray[Any]
 
@@ -82,16 +82,12 @@ def uniform_start(X: Array, rank: int, rng: np.random.Generator) -> Start:
 def count_iterations(
     shape: tuple[int, int], rank: int, loss: Loss, solver: str, enough: float, most: int
 ) -> tuple[int, float]:
-    """Return the iterations until one gains less than the share `enough` of the start's divergence, and what is left.
-
-    The second number is the divergence that was reached over that of the start; there are at most `most` iterations.
-    `step.objective` is that before the step.
-    """
+    """Return the iterations until one gains less than `enough` of the start's divergence, and what share is left."""
     X, Wt, H = uniform_problem(shape, rank, 0)
     H *= X.mean() / (Wt.T @ H).mean()  # else the first iteration gains nearly all, and `enough` is a share of the start
     objectives: list[float] = []
     for step in SOLVERS[solver].iterate(Problem(X, loss), Wt, H, max_iter=most):
-        objectives.append(step.objective)
+        objectives.append(step.objective)  # that before the step
         # with no change at all a step has been taken back, and the solver goes on
         if len(objectives) > 1 and 0 < abs(objectives[-2] - objectives[-1]) < enough * objectives[0]:
             break
@@ -124,19 +120,22 @@ def faces(step: int) -> Data:
 
 
 def case(loss: str, data: Data, methods: Sequence[str], claims: Claims, budget: float, l1: float = 0.0) -> Case:
-    """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H.
-
-    With it W has the norm of footnote 3.
-    """
+    """Return a case whose objectives are shares of that of the start; `l1` is the weight of a penalty of H."""
     problem = Problem(data.X, LOSSES[loss], Penalties(l2=RIDGE if l1 else 0.0), Penalties(l1=l1))
     section = "4.3" if methods == VARIANTS else "4.2"
+
+    def make(seed: int) -> tuple[Problem, Start, Measure]:
+        """Return the problem, the start of a seed, and the share of its objective."""
+        start = data.start(seed)
+        whole = problem.objective(*start)
+        return problem, start, lambda Wt, H: problem.objective(Wt, H) / whole
+
     return Case(
         f"{loss}, {data.kind}{data.X.shape[0]} × {data.X.shape[1]}, K = {len(data.start(0)[0])}",
-        lambda seed: (problem, data.start(seed)),
+        make,
         {name: SOLVER_NAMES[name] for name in methods},
         [(first, second, "seconds", f"yes, {section}") for first, second in claims],
         budget,
-        lambda problem, start: problem.objective(*start),
     )
 
 
@@ -165,10 +164,7 @@ def face_curves(sizes: Sizes) -> Result:
 
 
 def variant_curves(sizes: Sizes, *, losses: Sequence[str], l1: float) -> Result:
-    """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD beside its variants AL-A and AL-B.
-
-    These replace the divergence by weighted least squares: AL-A with weights from the data, AL-B with equal ones.
-    """
+    """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD and its variants AL-A and AL-B."""
     shape, rank, step, n_starts, seconds = sizes.pick(
         full=((1500, 1000), 30, 1, STARTS, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
     )
@@ -182,7 +178,7 @@ def zeros_of_H(cases: Sequence[Case]) -> Table:
     """Return how many components are left, their zeros in H, and norms, without and with the norm of W (footnote 3)."""
     table = [["data", "penalties", "components left", "share of zeros in their H", "norm of W", "norm of H"]]
     for one in cases:
-        problem, start = one.make(0)
+        problem, start, _ = one.make(0)
         for words, sides in (
             ("none", (Penalties(), Penalties())),
             (f"alpha = {ALPHA:g}", (Penalties(), problem.penalty_H)),
@@ -222,15 +218,15 @@ def signal_to_interference(truth: Array, found: Array) -> float:
 def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tracks]:
     """Follow methods on mixtures of smooth signals; return the SIR of the signals and that of the weights."""
 
-    def make(draw: int) -> tuple[Problem, Start]:
-        """Return the mixtures of a draw, and a start."""
+    def make(draw: int) -> tuple[Problem, Start, Measure]:
+        """Return the mixtures of a draw, a start, and what the SIR of both factors is."""
         signals, weights = smooth_signals(draw)
         rng = np.random.default_rng(1000 + draw)
         start = rng.random((SIGNALS, LENGTH)) + 0.1, rng.random((SIGNALS, MIXTURES)) + 0.1
-        return Problem(signals.T @ weights, LOSSES[loss]), start
+        sir = signal_to_interference
+        return Problem(signals.T @ weights, LOSSES[loss]), start, lambda Wt, H: (sir(signals, Wt), sir(weights, H))
 
-    case = Case("", make, {name: SOLVER_NAMES[name] for name in COMPARED[loss]}, (), budget)
-    found = follow_all(case, n_draws, lambda draw: partial(recovered, *smooth_signals(draw)))
+    found = follow_all(Case("", make, {name: SOLVER_NAMES[name] for name in COMPARED[loss]}, (), budget), n_draws)
     of_signals, of_weights = (
         {
             name: [run._replace(objectives=[pair[factor] for pair in run.objectives]) for run in runs]
@@ -239,11 +235,6 @@ def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tra
         for factor in (0, 1)
     )
     return of_signals, of_weights
-
-
-def recovered(signals: Array, weights: Array, Wt: Array, H: Array) -> tuple[float, float]:
-    """Return the SIR in dB of the signals and of the weights that the factors have found."""
-    return signal_to_interference(signals, Wt), signal_to_interference(weights, H)
 
 
 def recovery(sizes: Sizes) -> Result:
@@ -275,11 +266,7 @@ def recovery(sizes: Sizes) -> Result:
 
 
 def growing_rank(sizes: Sizes) -> Result:
-    """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank.
-
-    A row compares how much they grow from the lowest to the highest rank; in a full run the data have the paper's
-    shape, so there are rows for the iterations themselves as well.
-    """
+    """Repeat table 4 of the sBCD paper: iterations until convergence for growing rank."""
     shape, ranks, most = sizes.pick(full=(SHAPE, RANKS, MOST), quick=((200, 150), (5, 20, 40), 600))
     rows, table = [], [["divergence", "method", *(f"K = {rank}" for rank in ranks)]]
     for (loss, method), iterations in PUBLISHED_ITERATIONS.items():

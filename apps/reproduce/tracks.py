@@ -21,6 +21,7 @@ from .experiments import Result, Row, Table, compared
 
 Array = NDArray[Any]
 Start = tuple[Array, Array]  # Wt (r, m) and H (r, n)
+Measure = Callable[[Array, Array], Any]  # of such factors
 Claim = tuple[str, str, str, str]  # the first method before the second, "iterations" or "seconds", what the paper says
 
 MANY = 100_000  # iterations
@@ -52,12 +53,7 @@ Tracks = dict[str, list[Track]]  # the runs of each method
 def follow(
     steps: Iterable[Any], measure: Callable[[], Any], budget: float, *, most: int = MANY, looks: int = 60
 ) -> Track:
-    """Follow a method that works in place until it ends, or for `budget` CPU seconds or `most` iterations.
-
-    Each item of `steps` is an iteration. `measure` returns the objective, or another figure, and is called outside the
-    clock at growing intervals: about `looks` times for each tenfold time. Returns iterations, seconds and figures at
-    these looks.
-    """
+    """Follow a method until it ends, or for `budget` CPU seconds or `most` iterations; `measure` is not timed."""
     track = Track([0], [0.0], [measure()])
     spent, next_look, count = 0.0, 0.0, 0
     iterator = iter(steps)
@@ -88,45 +84,35 @@ def solver_steps(solver: str, problem: Problem, start: Start) -> Iterable[Any]:
     return SOLVERS[solver].iterate(problem, *start, max_iter=MANY)
 
 
-def solver_track(
-    solver: str, problem: Problem, start: Start, budget: float, measure: Callable[[Array, Array], Any] | None = None
-) -> Track:
-    """Follow a solver, a name in SOLVERS, from a copy of the factors `start` for `budget` CPU seconds.
-
-    ``measure(Wt, H)`` returns what is recorded; by default it is the objective.
-    """
+def solver_track(solver: str, problem: Problem, start: Start, measure: Measure, budget: float) -> Track:
+    """Follow a solver, a name in SOLVERS, from a copy of the factors `start` for `budget` CPU seconds."""
     own = start[0].copy(), start[1].copy()
-    return follow(solver_steps(solver, problem, own), partial(measure or problem.objective, *own), budget)
+    return follow(solver_steps(solver, problem, own), partial(measure, *own), budget)
 
 
 class Case(NamedTuple):
     """A problem on which solvers are compared, with the paper's claims about them.
 
-    `make` returns the problem and the start of a run, `solvers` has their names in SOLVERS by those of the paper, and
-    ``scale(problem, start)`` is what objectives are divided by.
+    `make` returns the problem and the start of a run, and what is recorded of the factors, such as their objective;
+    `solvers` has their names in SOLVERS by those of the paper.
     """
 
     title: str
-    make: Callable[[int], tuple[Problem, Start]]
+    make: Callable[[int], tuple[Problem, Start, Measure]]
     solvers: Mapping[str, str]
     claims: Sequence[Claim]
     budget: float  # CPU seconds of each method
-    scale: Callable[[Problem, Start], float] = lambda problem, start: 1.0
 
 
-def follow_all(
-    case: Case, n_runs: int, measure: Callable[[int], Callable[[Array, Array], Any]] | None = None
-) -> Tracks:
-    """Follow all solvers from the same starts; ``measure(run)`` returns what is recorded instead of the objective."""
+def follow_all(case: Case, n_runs: int) -> Tracks:
+    """Follow all solvers from the same starts."""
     found: Tracks = {name: [] for name in case.solvers}
     for number in range(n_runs):
-        problem, start = case.make(number)
-        scale = 1.0 if measure else case.scale(problem, start)
+        made = case.make(number)
         for name, solver in case.solvers.items():
             if number == 0:  # one iteration loads the kernels, which is not to be timed
-                solver_track(solver, problem, start, budget=1e-9)
-            run = solver_track(solver, problem, start, case.budget, measure and measure(number))
-            found[name].append(run if measure else run._replace(objectives=[value / scale for value in run.objectives]))
+                solver_track(solver, *made, budget=1e-9)
+            found[name].append(solver_track(solver, *made, case.budget))
     return found
 
 
@@ -157,11 +143,7 @@ def race(
 def curves_of(
     tracks: Mapping[str, Sequence[Track]], axis: str, show: Callable[[Array], Array] = np.asarray
 ) -> dict[str, Any]:
-    """Return the curve of each method: its mean over runs, and its deviation, at marks along "iterations" or "seconds".
-
-    `show` maps objectives to what is drawn. The marks are spread evenly over a logarithmic axis, from where all runs
-    have had their first look to where the first one ends.
-    """
+    """Return the curve of each method, mean and deviation over runs, at marks along "iterations" or "seconds"."""
     curves = {}
     for name, runs in tracks.items():
         ends = [getattr(run, axis)[-1] for run in runs]

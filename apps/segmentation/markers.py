@@ -44,7 +44,6 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     found = check_numbers(markers, "markers", None)
     if found.shape != mask.shape:
         raise ParameterError(f"markers must have the image's shape {mask.shape}; got {found.shape}")
-    # kinds "b", "u" and "i": Boolean, and whole numbers without and with a sign
     if found.dtype.kind not in "bui" or found.min() < 0:
         raise ParameterError(
             "markers must be whole numbers >= 0, 0 where nothing is marked; got "
@@ -62,12 +61,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
 
 
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
-    """Find the marker of each region of the hierarchy, -1 for none.
-
-    A region that holds several markers is divided by the watershed of the picture's gradient. Its first marker keeps
-    the region's number; the tree joins the pieces first.
-    """
-    # `marked` is the region of each marked pixel; `regions` and `own_markers` are the different pairs of the two
+    """Return the marker of each region, -1 for none, and a tree in which regions with several markers are divided."""
     count = int(markers.numbers.max()) + 1
     marked = hierarchy.labels.ravel()[markers.places]
     regions, own_markers = np.divmod(np.unique(marked.astype(np.int64) * count + markers.numbers), count)

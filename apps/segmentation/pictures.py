@@ -63,7 +63,6 @@ def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     found = check_numbers(mask, "mask", None)
     if found.shape != shape:
         raise ParameterError(f"mask must have the image's shape {shape}; got {found.shape}")
-    # kinds "b", "u", "i" and "f": Boolean, whole numbers without and with a sign, floating-point numbers
     if found.dtype.kind not in "buif" or (found.dtype.kind == "f" and not np.isfinite(found).all()):
         raise ParameterError(f"mask must hold True and False, or finite numbers; got dtype {found.dtype}")
     inside: NDArray[np.bool_] = found != 0
@@ -119,7 +118,6 @@ def false_colours(values: NDArray[Any], inside: NDArray[np.bool_] | None = None)
 def fill_outside(pixels: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[Any]:
     """Give each pixel outside a mask the value of the nearest one inside."""
     outside = (~inside).astype(np.uint8)
-    # item 0 would be the distances
     names = cv2.distanceTransformWithLabels(outside, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)[1]
     # OpenCV gives each pixel the name of the nearest one inside; `nearest` maps names to flat indices of pixels
     nearest = np.zeros(int(names.max()) + 1, np.int64)
@@ -138,13 +136,8 @@ def resize_mask(inside: NDArray[np.bool_], shape: tuple[int, ...]) -> NDArray[np
 
 
 def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Replace dead and saturated values of a picture (height, width, 3) by a mean of those around that are neither.
-
-    Returns the picture itself if less than 3 % of its values are to be replaced, as in photographs without such noise.
-    A value is replaced if it is nearly black or white and differs much from the median of the 5 x 5 pixels around it.
-    """
+    """Replace dead and saturated values of a picture by a mean of good ones around, where they are 3 % or more."""
     full = full_range(pixels.dtype)
-    # values up to `low` or from `high` on are extreme, and replaced if they differ by `unlike` from the median around
     low, high, unlike = EXTREME * full, (1 - EXTREME) * full, UNLIKE * full
     extreme = np.count_nonzero(pixels <= low) + np.count_nonzero(pixels >= high)
     if min(pixels.shape[:2]) < 5 or extreme < LEAST_SHARE * pixels.size:
@@ -167,10 +160,7 @@ def remove_impulses(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def remove_noise(picture: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Blur a picture (height, width, 3) in [0, 1] a little if its noise is above `NOISE`; otherwise return it as it is.
-
-    The noise is estimated from second differences (Immerkaer 1996), by the median of their absolute values.
-    """
+    """Blur a picture in [0, 1] a little if its noise (Immerkaer 1996) is above `NOISE`, else return it as it is."""
     # divided by 6, the root of the sum of squares, so that the deviation of the noise stays the same
     second = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32) / 6
     # 0.6745 is the median of the absolute values of a standard normal distribution

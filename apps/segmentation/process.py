@@ -141,6 +141,7 @@ def process_image(
         "seconds": time.perf_counter() - begin,
     }
     stale = [path for path in _all_results(folder, stem) if path not in files and path not in folders and path.exists()]
+    earlier_notes = [f"of an earlier run: {', '.join(path.name for path in stale)}"] if stale else []
     fewer = fewer_segments(wanted, len(result.sizes))
     n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
     found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
@@ -149,7 +150,7 @@ def process_image(
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *notes, *_stale(stale)],
+        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *notes, *earlier_notes],
     )
 
 
@@ -157,11 +158,6 @@ def _all_results(folder: Path, stem: str) -> list[Path]:
     """Name the files and folders that a run with all outputs writes for a picture."""
     every = Outputs(formats=[*FORMATS], memberships=True)
     return [folder / f"{stem}_{ending}" for ending in (*_contents("", every), *FOLDERS)]
-
-
-def _stale(results: list[Path]) -> list[str]:
-    """Return a sentence about results of an earlier run beside those of this one; they may show other segments."""
-    return [f"of an earlier run: {', '.join(path.name for path in results)}"] if results else []
 
 
 def _enlarged(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
@@ -259,10 +255,7 @@ class DrawnMarkers(NamedTuple):
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:
-    """Read marked pixels from a picture, as :func:`process_image` describes.
-
-    Raises MediaError if the picture cannot be read, has only one colour, or so many that its lines must be smooth.
-    """
+    """Read marked pixels from a picture, as :func:`process_image` describes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a transparent picture with lines on it is expected here
         image = io.read_image(file)

@@ -243,11 +243,7 @@ class MergeSequence:
 
 
 def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int = 0) -> MergeSequence:
-    """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders.
-
-    The weakest border is removed first; those of small regions count as weaker. Borders of the merged region are
-    measured and judged again.
-    """
+    """Merge the regions of a picture until one is left; keep the features of at most `n_recorded` borders."""
     n = len(partition.regions)
     graph = RegionGraph(
         # the kernel writes the sums of each merge to the rows after those of the regions

@@ -44,10 +44,7 @@ class SegmentationScores(NamedTuple):
 
 
 def contingency_table(labels: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
-    """Count the pixels that two label maps share: rows are the labels of the first in ascending order.
-
-    Raises ParameterError if the shapes differ or there is no pixel.
-    """
+    """Count the pixels that two label maps share: rows are the labels of the first in ascending order."""
     labels, truth = np.asarray(labels), np.asarray(truth)
     if labels.shape != truth.shape or labels.size == 0:
         raise ParameterError(
@@ -184,10 +181,7 @@ def match_boundaries(
 
 
 def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]]) -> list[int]:
-    """Count the boundary pixels from which precision and recall follow, in the order of COUNTS.
-
-    `truths` has the boundary pixels of each annotator; a found pixel matches if it has a partner at any of them.
-    """
+    """Count the boundary pixels from which precision and recall follow, in the order of COUNTS."""
     right = np.zeros(found.shape, bool)
     matched = 0
     for truth in truths:
@@ -198,12 +192,9 @@ def count_matches(found: NDArray[np.bool_], truths: Sequence[NDArray[np.bool_]])
 
 
 def score_boundaries(counts: ArrayLike) -> BoundaryScores:
-    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4), in the order of COUNTS.
-
-    Counts of all pictures are added before precision and recall are computed, so long boundaries count more.
-    """
+    """Score the counts of several pictures at several scales (n_pictures, n_scales, 4), in the order of COUNTS."""
     counts = np.asarray(counts, np.float64)
-    precision, recall, f = _precision_recall_f(counts.sum(axis=0))
+    precision, recall, f = _precision_recall_f(counts.sum(axis=0))  # of all together: long boundaries count more
     best = int(f.argmax())
     # for OIS the pixels of each picture are counted at the picture's own best scale
     best_of_each = np.array([_precision_recall_f(picture)[2].argmax() for picture in counts])

@@ -32,10 +32,7 @@ Array = NDArray[np.float64]
 
 
 def tree_connection(hierarchy: Hierarchy, nodes: NDArray[np.int64]) -> Array:
-    """Compute how low in the tree n groups of regions meet, at a height h: ``exp(-(h / 0.2)^2)``, symmetric (n, n).
-
-    `nodes` is the group of each region, a segment of a cut of the tree.
-    """
+    """Compute how low in the tree n groups of regions meet, at a height h: ``exp(-(h / 0.2)^2)``, symmetric (n, n)."""
     n = int(nodes.max()) + 1
     regions = np.unique(nodes, return_index=True)[1]  # one of each group
     i, j = np.triu_indices(n, 1)

@@ -179,7 +179,7 @@ def test_without_a_network_the_message_says_what_to_do(server, cache, monkeypatc
 
 
 def test_a_server_that_stalls_is_given_up(server, cache, monkeypatch):
-    monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 0.2)
+    monkeypatch.setattr("visionnmf.datasets._fetch._TIMEOUT", 0.2)
     server.answers["/one"] = (200, {}, [mat()[:50], 2.0])
     start = time.monotonic()
     refused("/one cannot be read: .*timed out")

@@ -19,8 +19,6 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray, to_uint8
 from visionnmf.apps.background.kernels import LevelRules, ModelledFrames, assign_levels, find_candidates, find_levels
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["correct_scene", "left_behind"]
-
 Flags = NDArray[np.bool_]
 Pixels = NDArray[np.intp]
 
@@ -59,8 +57,6 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
     if len(picks) < max(modes.fewest_frames, modes.share_in_illumination * len(total)):
         return H
     picks = picks[np.linspace(0, len(picks) - 1, min(len(picks), modes.frames)).round().astype(int)]
-    # `main` and `second` (n_pixels, channels) are the colours that a pixel shows most; `replaced` (n_pixels,) says
-    # where `main` is another one than the components show.
     levels = _find_levels(ModelledFrames(frames, picks, H, Wt), weights)
     _drop_isolated(levels, shape)  # single replaced pixels are noise
     use_second = _second_is_scene(levels, shape)  # (n_pixels,) flags
@@ -73,14 +69,11 @@ def correct_scene(frames: FrameArray, weights: FrameArray, H: Floats, Wt: Floats
 
 def _find_levels(clip: ModelledFrames, weights: FrameArray) -> _Levels:
     """Find the levels, colours that a pixel shows in many of the measured frames, block by block to save memory."""
-    # Values within `near` grey levels are one level, beyond `apart` they are two. The modelled level stays the main one
-    # if it has the share `held` of the weight, else one of `stronger` times its weight replaces it.
     modes = tuning.TUNING.alternating_modes
     rules = LevelRules(modes.near, modes.apart, modes.held, modes.stronger, modes.second_share)
     picks, H = clip.picks, clip.H
     n_pixels, channels = clip.frames.shape[1:]
     typical_codes = np.median(clip.codes[:, picks], axis=1).astype(np.float32)
-    # The attributes of `_Levels`, filled block by block below.
     main, second = np.empty((2, n_pixels, channels), np.uint8)
     replaced, found = np.zeros((2, n_pixels), np.bool_)
     # A table from weights in bytes to sharper ones from 0 to 1: what moves a little counts much less.
@@ -170,7 +163,6 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
         contrasts = _contrasts(pictures, inside, swap, box)
         if contrasts is None:
             continue
-        # mean differences in grey levels along the contour, of each of the two pictures from its surroundings
         of_one, of_other = contrasts
         if min(of_one, of_other) < modes.smoother * max(of_one, of_other):  # one is much smoother: it is the scene
             # `swap` is where the one picture has the second level, its complement where the other picture does.
@@ -179,10 +171,7 @@ def _second_is_scene(levels: _Levels, shape: tuple[int, ...]) -> Flags:
 
 
 def left_behind(scene: Floats, alternative: Floats, found: Flags) -> Flags:
-    """Return where, in the regions of `found` (height, width), the scene shows an object that has left.
-
-    There the `alternative`, of the shape of the `scene` (height, width, channels), continues the picture around it.
-    """
+    """Return where, in regions of `found`, the scene shows an object that left, and the `alternative` what it hid."""
     modes, result = tuning.TUNING.alternating_modes, np.zeros_like(found)
     for inside, box in _regions(found):
         contrasts = _contrasts((scene, alternative), inside, np.zeros_like(inside), box)

@@ -14,8 +14,6 @@ from visionnmf._checks import check_saved
 from visionnmf.apps.background import tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, channel_mean, temporal_median
 
-__all__ = ["Registration", "find_camera_shake", "shifted"]
-
 
 class Registration:
     """Registers frames to a grey scene (height, width)."""
@@ -49,10 +47,7 @@ class Registration:
         return found if left < tuning.TUNING.camera_shake.worth else (0.0, 0.0)
 
     def compare(self, frame: FrameArray) -> tuple[tuple[float, float], float]:
-        """Return the displacement (right, down) of a frame, and the share of the differences that it leaves.
-
-        Displacements that are negligible or too large count as none.
-        """
+        """Return the displacement (right, down) of a frame, and the share of the differences that it leaves."""
         shake, scene = tuning.TUNING.camera_shake, self._scene
         grey = _reduced(channel_mean(frame))
         window = cv2.createHanningWindow(scene.shape[::-1], cv2.CV_32F)
@@ -154,10 +149,7 @@ def _moved(picture: NDArray[Any], warp: Floats, interpolation: int = cv2.INTER_L
 
 
 def shifted(picture: FrameArray, shift: tuple[float, float], *, mask: bool = False) -> FrameArray:
-    """Return the picture that shows at ``p`` what the given one shows at ``p + shift``, (right, down) in pixels.
-
-    The pixels of the border are repeated beyond it. The values of a `mask` are not interpolated.
-    """
+    """Return the picture that shows at ``p`` what the given one shows at ``p + shift``, (right, down) in pixels."""
     warp = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float32)
     moved = _moved(picture, warp, cv2.INTER_NEAREST if mask else cv2.INTER_LINEAR)
     return np.asarray(moved, np.uint8).reshape(picture.shape)

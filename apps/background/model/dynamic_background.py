@@ -20,8 +20,6 @@ from visionnmf.apps.background.frame_arrays import Floats, FrameArray
 from visionnmf.apps.background.kernels import ModelledFrames, measure_residuals, rank_residuals
 from visionnmf.engine.blocks import blocks, map_blocks
 
-__all__ = ["DynamicBackground", "find_dynamic_background", "smoothed"]
-
 
 @dataclass(frozen=True)
 class DynamicBackground:
@@ -50,7 +48,6 @@ def smoothed(residual: NDArray[Any]) -> Floats:
 
 def _measure(clip: ModelledFrames, limit: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.uint8]]:
     """Measure the residuals, frame less background, over the k frames that are picked."""
-    # In what is smoothed, the residual and its mean over channels count up to `mean_cap`.
     dynamic = tuning.TUNING.dynamic_background
     shape, picks = limit.shape, clip.picks
     n_pixels, channels = clip.frames.shape[1:]
@@ -123,7 +120,6 @@ def find_dynamic_background(
     # A little below the limit, so that rounding loses no pixel: `above` only says for which ones `_restless` computes
     # a quantile of the residual.
     smooth, kept, energy, above = _measure(clip, 0.999 * limit)
-    # How certain it is (0 to 1) that a pixel moves in place.
     share = _restless(clip, limit, kept, energy, above)
     if share.mean() < dynamic.least_share:  # so little of the picture may be chance
         return None
@@ -147,7 +143,6 @@ def _restless(clip: ModelledFrames, limit: Floats, kept: Floats, energy: Floats,
     times = max(1.0, width / dynamic.width)
     # sides of squares in pixels, odd so that they have a middle
     box, feather = (int(side * times) | 1 for side in (dynamic.neighbourhood, dynamic.feather))
-    # Share of the energy in a neighbourhood that survives smoothing.
     whole = np.asarray(cv2.resize(kept, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
     survives = cv2.blur(whole, (box, box)) / (cv2.blur(energy, (box, box)) + dynamic.energy)
     # The quantile of the residual over frames exceeds the limit only where so many frames do: it is computed there.

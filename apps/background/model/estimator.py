@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,8 @@ from .camera_shake import shifted
 from .learning import LearntBackground, find_codes, learn_background, with_median
 from .mask import MaskDecision
 
-__all__ = ["BackgroundModel"]
 
-
+@dataclass(eq=False, repr=False)
 class BackgroundModel(SaveableEstimator, BaseEstimator):
     """Low-rank background of a fixed camera in the Manhattan loss, and the foreground that stands out from it.
 
@@ -111,18 +111,11 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
 
     saved_attributes = ("frame_shape_", "bits_", "_learnt", "learnt_frames_", "n_frames_seen_")
 
-    def __init__(
-        self,
-        n_components: int = choices.BACKGROUND_COMPONENTS,
-        *,
-        n_frames: int = 100,
-        threshold: float = 3.0,
-        random_state: RandomState = choices.RANDOM_STATE,
-    ) -> None:
-        self.n_components = n_components
-        self.n_frames = n_frames
-        self.threshold = threshold
-        self.random_state = random_state
+    n_components: int = choices.BACKGROUND_COMPONENTS
+    _: KW_ONLY
+    n_frames: int = 100
+    threshold: float = 3.0
+    random_state: RandomState = choices.RANDOM_STATE
 
     def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
         """Learn the background from frames (height, width) or (height, width, channels), all of one shape.
@@ -146,7 +139,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         """Raise ParameterError for a parameter that is out of its range."""
         check_count(self.n_components, "n_components")
         check_count(self.n_frames, "n_frames", 2)
-        # > 0: `without_low` excludes 0 itself
         check_number(self.threshold, "threshold", without_low=True)
 
     def _check_state(self) -> None:
@@ -156,7 +148,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         check_bits(self.bits_)
         check_count(self.n_frames_seen_, "n_frames_seen_")
         (n_frames,) = check_saved(self.learnt_frames_, "learnt_frames_", (None,), "int64")
-        # `_learnt` is what `learn_background` returned before the model was saved
         check_type(self._learnt, "_learnt", LearntBackground).check(self.frame_shape_, n_frames)
         self._derive()
 
@@ -236,8 +227,6 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         large = enlarged(registered, self._times)
         pixels = np.ascontiguousarray(large).reshape(self._learnt.noise_scale.size, -1)
         X = pixels[self._learnt.chosen].reshape(1, -1).astype(np.float32)
-        # Codes come from the few chosen pixels, of which _chosen_H are the components, _near the residuals that count
-        # as explained, and _candidates the codes to start from.
         codes = find_codes(X, self._chosen_H, self._near, self._candidates)[:, 0]
         background = np.empty_like(pixels)
         show_background(self._learnt.H, np.ascontiguousarray(codes), background)

@@ -36,8 +36,6 @@ from .camera_shake import Registration, find_camera_shake, shifted
 from .dynamic_background import DynamicBackground, find_dynamic_background
 from .mask import camera_floor
 
-__all__ = ["LearntBackground", "find_codes", "learn_background", "with_median"]
-
 
 @dataclass(frozen=True)
 class LearntBackground:
@@ -79,11 +77,7 @@ class LearntBackground:
 
 
 def learn_background(sample: FrameSample, *, n_components: int, rng: np.random.Generator) -> LearntBackground:
-    """Learn the background of sampled frames; where the camera shakes, they are registered in place.
-
-    At a few pixels that `rng` chooses, the scene and the codes of the frames are found in turn; then the scene at all
-    pixels; then more components, up to `n_components`, if they explain more; then corrections for difficult scenes.
-    """
+    """Learn the background of sampled frames; where the camera shakes, they are registered in place."""
     frames, _ = sample.taken()  # (n, n_pixels, channels); their positions in the clip are not needed
     changes = sample.hand_over_changes()  # (n, height, width): difference of each frame from its neighbours
     n, n_pixels, _ = frames.shape
@@ -182,10 +176,7 @@ def _scene(frames: FrameArray, weights: FrameArray, Wt: Floats, start: Floats) -
 
 
 def find_codes(X: Floats, H: Floats, near: Floats, candidates: Floats) -> Floats:
-    """Return the codes (r, n) of frames `X` (n, n_values), each improved from the best of some `candidates` (r, k).
-
-    `H` (r, n_values) are the components; a value is explained if its residual is below that of `near` (n_values,).
-    """
+    """Return the codes (r, n) of frames `X` (n, n_values), each improved from the best of some `candidates` (r, k)."""
     learning = tuning.TUNING.learning
     few = slice(None, None, learning.voting_share)  # one in `voting_share` values, which choose the start
     shown = _product(candidates, H[:, few])
@@ -220,10 +211,7 @@ def with_median(Wt: Floats) -> Floats:
 
 
 def improved_components(rows: FrameArray, weights: FrameArray, H: Floats, Wt: Floats, sweeps: int) -> Floats:
-    """Return better components of `rows` (n_pixels, channels, n), weighted (n_pixels, n), after `sweeps` passes.
-
-    `H` (n_components, n_pixels, channels), which stays, is where they start, and `Wt` (n_components, n) are the codes.
-    """
+    """Return better components than `H` for `rows` (n_pixels, channels, n) and `weights` (n_pixels, n)."""
     found = np.array(H, np.float32, order="C")
     n = rows.shape[2]
     factor = found.reshape(len(found), -1)  # a view: what the solver improves in place is `found`
@@ -249,11 +237,7 @@ class CodePixels:
         return improved_components(self._rows, self._row_weights, H, Wt, sweeps)
 
     def codes(self, H: Floats, Wt: Floats) -> Floats:
-        """Find codes (r, n) for components (r, n_chosen, channels) and the frames `X` (n, n_chosen * channels).
-
-        The candidates to start from are the present codes of all frames and their median; for each frame the one that
-        explains most values, with residuals below `near`, is improved.
-        """
+        """Find codes (r, n) for components (r, n_chosen, channels) and the frames `X` (n, n_chosen * channels)."""
         return find_codes(self.X, H.reshape(len(H), -1), self.near, with_median(Wt))
 
     def residual(self, H: Floats, Wt: Floats) -> Floats:
@@ -301,7 +285,6 @@ class Illumination:
         self.Wt = self.Wt * _courses(alone, pixels, n_components - 1)
         H = np.repeat(self._scene[None], n_components, axis=0)
         for _ in range(learning.rounds):
-            # weighted medians pixel by pixel, and of their ratios to the scene the medians in each cell
             self._cells = self._in_cells(pixels.components(H, self.Wt, learning.illumination_sweeps))
             H = self._components()
             self.Wt = pixels.codes(H, self.Wt)
@@ -345,7 +328,6 @@ class Illumination:
     def _fields(self) -> Floats:
         """Return the illuminations at all pixels (n_components, height, width), interpolated between the cells."""
         size = self._shape[::-1]  # (width, height) of the picture, as OpenCV takes them
-        # `_cells` (n_components, rows, columns) are the illuminations in the cells of a coarse grid
         return np.stack([cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR) for cells in self._cells])
 
     def _components(self) -> Floats:

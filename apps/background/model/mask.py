@@ -18,10 +18,6 @@ from visionnmf.apps.background.kernels import NoiseFloor, ShadowRule, mean_resid
 
 from .dynamic_background import DynamicBackground, smoothed
 
-__all__ = [
-    *("MaskDecision", "camera_floor", "foreground_mask", "median", "median_mask", "without_holes", "without_shadows"),
-]
-
 Flags = NDArray[np.bool_]
 
 WHITE = 255

@@ -9,8 +9,6 @@ from .dynamic_background import DynamicBackground
 from .estimator import BackgroundModel
 from .learning import LearntBackground
 
-__all__ = ["FILE", "load_estimator", "save"]
-
 FILE = ModelFile(
     "background",
     version=7,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
@@ -56,9 +57,8 @@ from visionnmf.io.video.timeline import TimedFrame
 
 from .kernels import OnlineScene, OnlineSteps, count_explained, update_rows
 
-__all__ = ["OnlineBackgroundModel"]
 
-
+@dataclass(eq=False, repr=False)
 class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     """Background and masks of a stream, frame by frame, in constant memory.
 
@@ -109,20 +109,12 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         *("_registration", "_dynamic", "_unexplained", "bits_", "source_", "n_frames_seen_", "time_", "gain_"),
     )
 
-    def __init__(
-        self,
-        *,
-        forgetting: float = choices.LIVE_FORGETTING,
-        warm_up: float = choices.LIVE_WARM_UP,
-        frame_rate: float = 25.0,
-        threshold: float = 3.0,
-        random_state: RandomState = choices.RANDOM_STATE,
-    ) -> None:
-        self.forgetting = forgetting
-        self.warm_up = warm_up
-        self.frame_rate = frame_rate
-        self.threshold = threshold
-        self.random_state = random_state
+    _: KW_ONLY
+    forgetting: float = choices.LIVE_FORGETTING
+    warm_up: float = choices.LIVE_WARM_UP
+    frame_rate: float = 25.0
+    threshold: float = 3.0
+    random_state: RandomState = choices.RANDOM_STATE
 
     def fit(self, frames: Iterable[FrameArray]) -> OnlineBackgroundModel:
         """Forget everything, then learn from frames, one after the other, as :meth:`partial_fit` does.
@@ -359,7 +351,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             change = cv2.cvtColor(change, cv2.COLOR_RGB2GRAY)
         moved = np.asarray(cv2.blur(change, (5, 5)), np.uint8)
         noise_there = self._noise.reshape(-1)[self._chosen]
-        # the illumination, and the share of pixels that it explains
         self.gain_, explained = self._find_gain(frame, noise_there)
         shown_scene = np.asarray(cv2.convertScaleAbs(self._scene, alpha=self.gain_), np.uint8)
         shown_scene = shown_scene.reshape(frame.shape)
@@ -393,10 +384,7 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         self._alternative_support[ghost] = np.minimum(support, self._alternative_support[ghost])
 
     def _find_gain(self, frame: FrameArray, noise: Floats) -> tuple[float, float]:
-        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains.
-
-        `noise` (n_chosen,) is that of the pixels that determine the gain.
-        """
+        """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
         size, chosen = self._noise.size, self._chosen
         x = frame.reshape(size, -1)[chosen].astype(np.float32)
         b = self._scene.reshape(size, -1)[chosen]

@@ -8,8 +8,6 @@ from visionnmf.io.model_file import ModelFile, check_model, class_finder
 
 from .estimator import OnlineBackgroundModel
 
-__all__ = ["FILE", "load_estimator", "save"]
-
 FILE = ModelFile(
     "online-background",
     version=5,
