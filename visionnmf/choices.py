@@ -1,6 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
 AUTO = "auto"
+LOSS = "".join(("man", "hattan"))  # the default: another object than a "manhattan" that a user writes
 AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 STOPS = ("auto", "decrease", "projected-gradient", "clusters")

@@ -91,6 +91,20 @@ def test_the_default_fit_of_sparse_data_is_that_of_dense_data(loss, case, rng):
     np.testing.assert_array_equal(sparse.transform(sp.csr_array(X)), codes)
 
 
+@pytest.mark.filterwarnings("ignore::visionnmf.engine.stopping.ZeroCodesWarning")
+def test_the_default_loss_warns_of_a_long_fit_of_sparse_data_and_a_chosen_one_does_not(rng):
+    X = sp.random_array((2100, 2000), density=0.001, rng=rng).tocsr()
+    limits = {"max_iter": 2, "tol": 0, "random_state": 0, "measure_optimality": False, "exact_codes": False}
+    for name in ("fit", "fit_transform"):
+        model = clone(NMF(2, **limits))
+        with pytest.warns(UserWarning, match=r'2100 x 2000 entries, .* 4200 are stored, .*="frobenius"') as found:
+            getattr(model, name)(X)
+        assert found[0].filename == __file__
+    for case in ({"loss": "manhattan"}, {"loss": "frobenius"}, {"zero_weight": 0.1}):
+        NMF(2, **limits, **case).fit(X)  # without a warning
+    NMF(2, **limits).fit(X[:1000])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
 def test_a_large_sparse_matrix_is_fitted_from_two_starts_that_are_compared(loss, rng):

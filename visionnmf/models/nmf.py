@@ -236,7 +236,7 @@ class NMF(WithPenalties, LinearModel):
         self,
         n_components: int | str | None = None,
         *,
-        loss: str | float = "manhattan",
+        loss: str | float = choices.LOSS,
         loss_parameter: float | None = None,
         solver: str = "auto",
         init: str = "random",
@@ -378,14 +378,14 @@ class NMF(WithPenalties, LinearModel):
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
         check_parameters(self)
+        level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
         if is_elsewhere(X):
             from .elsewhere import fit_elsewhere
 
             found = fit_elsewhere(self, X, W, H, sample_weight, weights, with_codes=with_codes)
         else:
-            found = self._fit_in_memory(X, W, H, sample_weight, weights)
+            found = self._fit_in_memory(X, W, H, sample_weight, weights, level + 1)
         self._set_found(found)
-        level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
         if not found.fit.converged and self.tol > 0:
             warn_not_converged(type(self).__name__, found.fit, self.tol, stacklevel=level)
         elif found.apart and self.tol > 0:
@@ -395,7 +395,7 @@ class NMF(WithPenalties, LinearModel):
             warn_of_scale(*found.penalties, level)
         return found
 
-    def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
+    def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any, stacklevel: int) -> Found:
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
         if self.n_components == choices.AUTO:
@@ -407,6 +407,9 @@ class NMF(WithPenalties, LinearModel):
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
+        unchosen = self.loss is choices.LOSS and self.zero_weight == 1 and not self.nuclear  # which need this loss
+        if unchosen and fitted is not weighted:
+            sparse_data.warn_dense(weighted, stacklevel)
         solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))

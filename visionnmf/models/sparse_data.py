@@ -26,6 +26,7 @@ __all__ = [
     "dense_if_small",
     "start_from_least_squares",
     "warn_apart",
+    "warn_dense",
 ]
 
 # Chosen on made data of the seeds 1 to 51; `python benchmarks/convergence.py sparse` has others.
@@ -47,6 +48,18 @@ def dense_if_small(problem: Problem) -> Problem:
     # medians, the sparse solver of a loss with a kink, end far higher than ADMM
     better = record.kink > 0 or n_entries <= FEW_ENTRIES or problem.X.nnz > SHARE * n_entries
     return problem.in_dense() if better and n_entries <= MOST_ENTRIES else problem
+
+
+def warn_dense(problem: Problem, stacklevel: int) -> None:
+    """Warn of a dense copy of sparse data that takes the default loss long, where other losses need none."""
+    (n_samples, n_features), n_stored = problem.X.shape, problem.X.nnz
+    if FEW_ENTRIES < n_samples * n_features and n_stored <= SHARE * n_samples * n_features:
+        warnings.warn(
+            f"NMF fits a dense copy of X, {n_samples} x {n_features} entries, of which {n_stored} are stored, by its "
+            'default loss "manhattan", which may take minutes; loss="frobenius" or "kullback-leibler" fits the stored '
+            "entries alone, and words of texts better",
+            stacklevel=stacklevel,
+        )
 
 
 def start_from_least_squares(problem: Problem, Wt: Any, H: Any, *, max_iter: int, tol: float) -> None:
