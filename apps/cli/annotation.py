@@ -53,7 +53,8 @@ def train(
     """Learn words from photographs that have some.
 
     Labels are a CSV file (on each line the name of a photograph, then its words), JSON Lines ({"file": ..., "words":
-    [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars.
+    [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars. In CSV, commas, semicolons and bars
+    part words even within quotes; words that hold some need JSON Lines.
 
     \b
     Examples:

@@ -31,6 +31,11 @@ Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
 GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
+NOTHING_SHARED = (
+    "  no component serves two views: the views say nothing about each other, and where one is missing its mean is "
+    "predicted; check that their rows are the same samples"
+)
+NOTHING_PRIVATE = "  what a single view has is not among these components; a higher rank may find it"
 MOSTLY = 0.9  # share of a component's energy in one view from which the summary counts it as hardly shared
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
 
@@ -53,10 +58,13 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
     """Return the figures of :func:`fit_views` in words."""
     several = len(figures["views"]) > 1  # below, a list times a condition that is false is empty
     kinds = [counted(figures["n_components"], "component")]
+    remarks = []
     if several:
         some = figures["n_components"] - figures["shared"] - figures["private"] - figures["unused"]
-        kinds += [f"{figures['shared']} shared by all views", *[f"{some} shared by some"] * (some > 0)]
-        kinds += [f"{figures['private']} private to one"]
+        kinds += [f"{figures['shared'] or 'none'} shared by all views", *[f"{some} shared by some"] * (some > 0)]
+        kinds += [f"{figures['private'] or 'none'} private to one"]
+        remarks += [NOTHING_SHARED] * (some == figures["shared"] == 0)
+        remarks += [NOTHING_PRIVATE] * (figures["private"] == figures["unused"] == 0)
         hardly = figures["hardly_shared"]
         kinds += [f"{hardly} of the shared with more than {100 * MOSTLY:.0f} % in one view"] * (hardly > 0)
     kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
@@ -65,6 +73,7 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
         f"{counted(figures['samples'], 'sample')}, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
         f"  loss: {figures['loss']}",
         *map(_view_line, figures["views"]),
+        *remarks,
     ]
 
 

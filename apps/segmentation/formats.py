@@ -23,6 +23,7 @@ from .overlays import hexadecimal, to_eight_bits
 from .segmenter import SegmentationResult
 
 Ring = NDArray[np.int64]
+SEGMENT = "segment"  # category of what was not marked
 
 
 def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
@@ -39,8 +40,9 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     Returns
     -------
     dict
-        Plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1. There is one
-        category, ``segment``; each annotation has its ``label`` besides what COCO asks for.
+        Plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1. Marked segments
+        are of a category for each of `marker_names`, all others of ``segment``; each annotation has its ``label``
+        besides what COCO asks for.
 
     References
     ----------
@@ -55,6 +57,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     """
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
+    categories: dict[str, int] = {}
     for image_id, (name, result) in enumerate(_pairs(pictures), start=1):
         height, width = result.labels.shape
         images.append({"id": image_id, "file_name": name, "width": width, "height": height})
@@ -63,7 +66,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
                 {
                     "id": len(annotations) + 1,
                     "image_id": image_id,
-                    "category_id": 1,
+                    "category_id": categories.setdefault(_name(result, label) or SEGMENT, len(categories) + 1),
                     "segmentation": [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
                     if polygons
                     else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
@@ -78,8 +81,16 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
         "licenses": [],
         "images": images,
         "annotations": annotations,
-        "categories": [{"id": 1, "name": "segment", "supercategory": "segment"}],
+        "categories": [
+            {"id": number, "name": name, "supercategory": SEGMENT}
+            for name, number in (categories or {SEGMENT: 1}).items()
+        ],
     }
+
+
+def _name(result: SegmentationResult, label: int) -> str:
+    """Return the name of the marker of a segment; "" if it has none."""
+    return result.marker_names[label] if label < len(result.marker_names) else ""
 
 
 def _checked(result: Any) -> SegmentationResult:
@@ -194,7 +205,8 @@ def to_csv(result: SegmentationResult) -> str:
     str
         A header and a row for each segment: ``label``, ``area`` (pixels), ``share`` (of all segments), ``red``,
         ``green`` and ``blue`` (or ``band_1`` and so on), ``row`` and ``column`` of the centre, ``top``, ``left``,
-        ``bottom`` and ``right`` of the box, ``neighbours`` (labels with spaces between).
+        ``bottom`` and ``right`` of the box, ``neighbours`` (labels with spaces between), and ``marker`` (its number or
+        colour) if there are any.
 
     Examples
     --------
@@ -225,6 +237,7 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
             **{name: round(value, 3) for name, value in zip(("row", "column"), found["centre"], strict=True)},
             **dict(zip(("top", "left", "bottom", "right"), found["box"], strict=True)),
             "neighbours": " ".join(map(str, found["neighbours"])),
+            **({"marker": _name(result, found["label"])} if result.marker_names else {}),
         }
 
 
@@ -237,8 +250,8 @@ def json_text(name: str, result: SegmentationResult) -> str:
         "segments": result.properties(),
         "adjacency": result.adjacency.tolist(),
     }
-    if result.drawn is not None:
-        table["markers"] = [{"colour": hexadecimal(colour), "segment": k} for k, colour in enumerate(result.drawn)]
+    if result.marker_names:
+        table["markers"] = [{"colour": name, "segment": k} for k, name in enumerate(result.marker_names)]
     return json.dumps(table, indent=1)
 
 

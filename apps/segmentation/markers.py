@@ -26,10 +26,11 @@ MOST_MARKERS = 1000
 
 
 class Markers(NamedTuple):
-    """Marked pixels in reading order, and the marker of each, 0 to m - 1 in the order of the markers' values."""
+    """Marked pixels in reading order, the marker of each, 0 to m - 1 in the order of the markers' values, and these."""
 
     places: NDArray[np.int64]
     numbers: NDArray[np.int64]
+    names: tuple[str, ...]
 
 
 class MarkedTree(NamedTuple):
@@ -57,7 +58,7 @@ def check_markers(markers: ArrayLike, mask: NDArray[np.bool_]) -> Markers:
     lost = np.setdiff1d(np.arange(len(names)), index[inside])  # markers without a pixel inside the mask
     if len(lost):
         raise ParameterError(f"markers must lie inside the mask; got {names[lost[0]]} outside alone")
-    return Markers(places[inside], index[inside])
+    return Markers(places[inside], index[inside], tuple(str(int(name)) for name in names))
 
 
 def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) -> MarkedTree:
@@ -82,7 +83,8 @@ def mark_regions(hierarchy: Hierarchy, markers: Markers, image: NDArray[Any]) ->
         box = boxes[region]
         inside = hierarchy.labels[box] == region
         here = marked == region  # its marked pixels
-        nearest = _divide(image, box, inside, Markers(markers.places[here], markers.numbers[here]))
+        own = markers._replace(places=markers.places[here], numbers=markers.numbers[here])
+        nearest = _divide(image, box, inside, own)
         first, *others = own_markers[regions == region].tolist()  # ascending
         found[region] = first
         for marker in others:  # the first one keeps the region's number

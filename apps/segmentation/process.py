@@ -190,7 +190,9 @@ def _corrected(
     given = wanted.n_segments is not None or wanted.scale is not None  # otherwise markers divide the whole picture
     count = wanted.n_segments if isinstance(wanted.n_segments, int) else None
     scale = found.scale if given and count is None else None
-    result = replace(found.recut(n_segments=count, scale=scale, markers=drawn.numbers), drawn=drawn.colours)
+    result = found.recut(n_segments=count, scale=scale, markers=drawn.numbers)
+    names = tuple(name.removeprefix("label ") for name in drawn.names)
+    result = replace(result, drawn=drawn.colours, marker_names=names)
     rows = []
     for place, name in enumerate(drawn.names):
         under = np.unique(found.labels[drawn.numbers == place + 1]).tolist()
@@ -319,8 +321,9 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
 
     `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
     without such a file are left out. Those of several folders are named by their paths from the folder that holds all.
-    Images and annotations are renumbered from 1, behind those of the files before. Returns whether there were two files
-    at least; otherwise nothing is written.
+    Images and annotations are renumbered from 1, behind those of the files before; categories are the same in all,
+    because an image with markers is done alone. Returns whether there were two files at least; otherwise nothing is
+    written.
     """
     files = [(Path(folder) / f"{stem_of(source)}_{target.name}", os.path.abspath(source)) for source, folder in placed]
     found = [(json.loads(file.read_text("utf-8")), source) for file, source in files if file.is_file()]

@@ -72,6 +72,8 @@ class SegmentationResult:
         is in the segment to which it belongs most. Outside a mask they are 0.
     drawn : ndarray of uint8 [shape=(m, 3)] or None
         RGB of the first m segments, if a person drew markers for them in these colours.
+    marker_names : tuple of str
+        Of the first m segments: the number, or the colour in a file, with which each was marked.
     """
 
     labels: NDArray[Any]
@@ -83,6 +85,7 @@ class SegmentationResult:
     values: NDArray[Any] | None = None
     memberships: NDArray[np.float32] | None = None
     drawn: NDArray[np.uint8] | None = None
+    marker_names: tuple[str, ...] = ()
 
     __repr__ = brief
 
@@ -139,7 +142,8 @@ class SegmentationResult:
             warnings.warn(
                 f"{counted(len(cut.sizes), 'segment')} in place of {n_segments}: {why}", UserWarning, stacklevel=2
             )
-        return replace(self, **cut._asdict(), memberships=None, drawn=None)
+        names = numbered.names if numbered else ()
+        return replace(self, **cut._asdict(), memberships=None, drawn=None, marker_names=names)
 
     @cached_property
     def boundaries(self) -> NDArray[np.float32]:
@@ -289,7 +293,8 @@ def segment(
     if markers is None and (sentence := fewer_segments(wanted, len(cut.sizes))):
         warnings.warn(sentence, UserWarning, stacklevel=2)
     seconds = time.perf_counter() - begin
-    return SegmentationResult(*cut, picture.shown, seconds, picture.values, memberships)
+    names = numbered.names if numbered else ()
+    return SegmentationResult(*cut, picture.shown, seconds, picture.values, memberships, marker_names=names)
 
 
 def fewer_segments(wanted: WantedSegments, found: int) -> str:

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from loss_checks import given_where
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import EfficiencyWarning
 
 from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty
 from visionnmf.exceptions import ParameterError
@@ -89,6 +90,22 @@ def test_the_default_fit_of_sparse_data_is_that_of_dense_data(loss, case, rng):
     np.testing.assert_array_equal(sparse.components_, dense.components_)
     assert sparse.objective_history_[-1] <= 1.001 * dense.objective_history_[-1]
     np.testing.assert_array_equal(sparse.transform(sp.csr_array(X)), codes)
+
+
+@pytest.mark.filterwarnings("ignore::visionnmf.engine.stopping.ZeroCodesWarning")
+def test_manhattan_warns_of_a_long_fit_of_sparse_data(rng):
+    X = sp.random_array((2100, 2000), density=0.001, rng=rng).tocsr()
+    limits = {"max_iter": 2, "tol": 0, "random_state": 0, "measure_optimality": False, "exact_codes": False}
+    for name in ("fit", "fit_transform"):
+        model = clone(NMF(2, **limits))
+        with pytest.warns(
+            EfficiencyWarning, match=r'"manhattan".* 2100 x 2000 entries, .* 4200 are stored, .*="frobenius"'
+        ) as found:
+            getattr(model, name)(X)
+        assert found[0].filename == __file__
+    for case in ({"loss": "frobenius"}, {"zero_weight": 0.1}):
+        NMF(2, **limits, **case).fit(X)  # without a warning
+    NMF(2, **limits).fit(X[:1000])
 
 
 @pytest.mark.slow

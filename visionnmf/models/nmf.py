@@ -338,14 +338,14 @@ class NMF(WithPenalties, LinearModel):
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
         """Fit data wherever they lie, and keep what is found; codes of Dask arrays are found `with_codes` only."""
         self._check_parameters()
+        level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
         if is_elsewhere(X):
             from .elsewhere import fit_elsewhere
 
             found = fit_elsewhere(self, X, W, H, sample_weight, weights, with_codes=with_codes)
         else:
-            found = self._fit_in_memory(X, W, H, sample_weight, weights)
+            found = self._fit_in_memory(X, W, H, sample_weight, weights, level + 1)
         self._set_found(found)
-        level = 5 if with_codes else 4  # of the user's line: scikit-learn wraps `fit_transform`
         if not found.fit.converged and self.tol > 0:
             warn_not_converged(type(self).__name__, found.fit, self.tol, stacklevel=level)
         elif found.apart and self.tol > 0:
@@ -355,7 +355,7 @@ class NMF(WithPenalties, LinearModel):
             warn_of_scale(*found.penalties, level)
         return found
 
-    def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any) -> Found:
+    def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any, stacklevel: int) -> Found:
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
         if self.n_components == choices.AUTO:
@@ -366,6 +366,8 @@ class NMF(WithPenalties, LinearModel):
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
+        if fitted is not weighted and self.zero_weight == 1 and not self.nuclear:  # otherwise no other loss serves
+            sparse_data.warn_dense(weighted, stacklevel)
         solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from sklearn.exceptions import EfficiencyWarning
+
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import NONNEGATIVE
 from visionnmf.engine.problem import Problem
@@ -39,6 +41,19 @@ def dense_if_small(problem: Problem) -> Problem:
     # medians, the sparse solver of a loss with a kink, end far higher than ADMM
     better = record.kink > 0 or n_entries <= FEW_ENTRIES or problem.X.nnz > SHARE * n_entries
     return problem.in_dense() if better and n_entries <= MOST_ENTRIES else problem
+
+
+def warn_dense(problem: Problem, stacklevel: int) -> None:
+    """Warn of a dense copy of sparse data that takes a loss with a kink long, where other losses need none."""
+    (n_samples, n_features), n_stored = problem.X.shape, problem.X.nnz
+    if FEW_ENTRIES < n_samples * n_features and n_stored <= SHARE * n_samples * n_features:
+        warnings.warn(
+            f'loss="{problem.loss.record.name}" fits a dense copy of X, {n_samples} x {n_features} entries, of which '
+            f'{n_stored} are stored, and may take minutes; loss="frobenius" or "kullback-leibler" fits the stored '
+            "entries alone, and words of texts better",
+            EfficiencyWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def start_from_least_squares(problem: Problem, Wt: Any, H: Any, *, max_iter: int, tol: float) -> None:

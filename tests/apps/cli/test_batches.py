@@ -105,6 +105,26 @@ def test_results_with_other_settings_are_out_of_date(options, tmp_path):
     assert run(*command, *options).exit_code == 0 and run(*command).exit_code == 2
 
 
+def test_one_line_says_why_many_results_are_out_of_date(tmp_path):
+    names = [f"{letter}.png" for letter in "abcdef"]
+    paint(tmp_path / "in", *names)
+    command = ("segment", tmp_path / "in", "-o", tmp_path / "out")
+    assert run(*command).exit_code == 0
+    paint(tmp_path / "in", "f.png", seed=1)
+    for more in ([], ["--jobs", 2]):
+        other = run(*command, "--segments", 3, "--json", *more)
+        records, lines = json_lines(other), other.stderr.splitlines()
+        assert other.exit_code == 2 and len(records) == 6
+        assert all("_labels.png: was made" in record["error"] for record in records)
+        assert "a_labels.png: was made with the usual settings, and not with --segments 3; give --force" in lines[-4]
+        assert "f_labels.png: was made from an input with other content" in lines[-3]
+        listed = ", ".join(str(tmp_path / "in" / name) for name in names[1:4])
+        assert lines[-2].endswith(f"{tmp_path / 'in' / 'a.png'}, 4 more of 6 images failed: {listed}, ...")
+        assert lines[-1].endswith("6 of 6 images failed") and len(lines) == 4
+    loud = run(*command, "--segments", 3, "-v")
+    assert loud.stderr.count("and not with --segments 3") == 5 and "for the reason of" not in loud.stderr
+
+
 def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):
     paint(tmp_path, "a.png", "a.bmp")
     assert run("segment", tmp_path / "a.png", "-o", tmp_path / "out").exit_code == 0

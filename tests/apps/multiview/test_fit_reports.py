@@ -10,7 +10,7 @@ from helpers import run_command
 
 from visionnmf.apps.cli import console
 from visionnmf.apps.multiview import ViewFit, fit_views, fitting, load
-from visionnmf.apps.multiview.fitting import fit_lines
+from visionnmf.apps.multiview.fitting import NOTHING_PRIVATE, NOTHING_SHARED, fit_lines
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # most of it runs fits
@@ -105,6 +105,10 @@ def test_views_without_components_and_bad_reconstructions_are_explained():
     assert "shared by some" not in fit_lines(figures | {"unused": 4})[0]
     told = fit_lines(figures | {"hardly_shared": 4})[0]
     assert "3 private to one, 4 of the shared with more than 90 % in one view, 1 unused" in told
+    told = fit_lines(figures | {"shared": 0, "private": 8})
+    assert "none shared by all views, 8 private to one" in told[0] and told[-1] == NOTHING_SHARED
+    told = fit_lines(figures | {"shared": 9, "private": 0, "unused": 0})
+    assert "9 shared by all views, none private to one" in told[0] and told[-1] == NOTHING_PRIVATE
 
 
 def test_components_with_nearly_all_energy_in_one_view_are_counted(here, rng):

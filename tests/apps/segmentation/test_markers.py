@@ -1,5 +1,6 @@
 """A person's hand: markers against a slow forest, and what they must keep."""
 
+import csv
 import heapq
 import json
 from pathlib import Path
@@ -9,7 +10,15 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.segmentation import Outputs, SegmentationResult, WantedSegments, process_image, segment
+from visionnmf.apps.segmentation import (
+    Outputs,
+    SegmentationResult,
+    WantedSegments,
+    process_image,
+    segment,
+    to_coco,
+    to_csv,
+)
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.markers import cut_at_markers
 from visionnmf.apps.segmentation.process import read_markers
@@ -226,7 +235,7 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
         layer[tuple(place)] = list(bytes.fromhex(name[1:]))
     lines = write(tmp_path / "lines.png", layer[..., ::-1])
     wanted = WantedSegments(n_segments=5, markers=lines)
-    report = process_image(photo, wanted=wanted, outputs=Outputs(formats=["json", "svg"]), out=tmp_path)
+    report = process_image(photo, wanted=wanted, outputs=Outputs(formats=["json", "svg", "coco", "csv"]), out=tmp_path)
     rows = {row["colour"]: row for row in report.as_dict()["markers"]}
     assert rows["#ff1a1a"]["joined"] == [0, 3] and rows["#0000ff"]["joined"] == []
     labels, segments = (
@@ -239,10 +248,34 @@ def test_segments_have_the_colours_that_were_drawn(tmp_path: Path, result: Segme
         assert f'<path id="segment-{rows[name]["segment"]}" fill="{name}"' in svg
     assert len(np.unique(segments.reshape(-1, 3), axis=0)) == len(report.sizes) == 4
     assert "#ff1a1a joined 2 segments" in str(report)
+    coco = json.loads((tmp_path / "photo_coco.json").read_text())
+    names = {category["id"]: category["name"] for category in coco["categories"]}
+    found = {entry["label"]: names[entry["category_id"]] for entry in coco["annotations"]}
+    assert found == {rows[name]["segment"]: name for name in colours} | {2: "segment", 3: "segment"}
+    table = csv.DictReader((tmp_path / "photo_segments.csv").read_text().splitlines())
+    assert {int(row["label"]): row["marker"] or "segment" for row in table} == found
+    assert "marker" not in to_csv(result)
     listed = json.loads((tmp_path / "photo_segments.json").read_text())["markers"]
     assert listed == [{"colour": row["colour"], "segment": row["segment"]} for row in report.markers]
     alone = process_image(photo, wanted=WantedSegments(markers=lines), out=tmp_path / "alone")
     assert [row["joined"] for row in alone.markers] == [[], []] and "markers: #0000ff is segment 0" in str(alone)
+
+
+def test_categories_of_coco_are_the_labels_that_were_drawn(tmp_path: Path) -> None:
+    markers = scribbles((10, 10, 7), (50, 80, 2))
+    write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
+    write(tmp_path / "other.png", MOSAIC.image)
+    (tmp_path / "lines").mkdir()
+    lines = write(tmp_path / "lines" / "lines.png", markers.astype(np.uint16))
+    document = to_coco([("a", segment(MOSAIC.image, markers=markers)), ("b", segment(MOSAIC.image, 2))])
+    coco = ("segment", "--formats", "coco", "--out", tmp_path / "out")
+    assert run_command(*coco, tmp_path / "photo.png", "--markers", lines).exit_code == 0
+    written = json.loads((tmp_path / "out" / "photo_coco.json").read_text())
+    assert [each["name"] for each in written["categories"]] == ["2", "7"]
+    assert [each["name"] for each in document["categories"]] == ["2", "7", "segment"]
+    assert [each["category_id"] for each in document["annotations"]] == [1, 2, 3, 3]
+    joined = run_command(*coco, tmp_path, "--skip-existing")
+    assert joined.exit_code == 1 and not (tmp_path / "out" / "coco.json").exists()  # it was made with markers
 
 
 def test_lines_with_smooth_edges_are_noticed(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, NamedTuple, Self
@@ -13,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
@@ -25,7 +22,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from visionnmf._checks import check_flag, shown
-from visionnmf._text import counted
 from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
@@ -43,25 +39,6 @@ class _Scaling(NamedTuple):
 
     square_roots: bool  # of the values of the views, which reduce the weight of large ones
     equal_variance: bool  # of all features over the training samples
-
-
-@contextmanager
-def _one_sentence() -> Iterator[None]:
-    """Say in one sentence that support vector machines did not converge; other warnings pass."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", "Liblinear", ConvergenceWarning)
-        yield
-    late = [one for one in caught if "Liblinear" in str(one.message)]
-    for one in caught:
-        if one not in late:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    if late:
-        warnings.warn(
-            f"LinearSVC had not converged after max_iter=1000 iterations in {counted(len(late), 'fit')} "
-            f"(C is one of {COSTS}): scores and classes are approximate",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
 
 @dataclass(eq=False, repr=False)
@@ -116,7 +93,6 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
-    @_one_sentence()
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model to the views, and learn the classes.
 
@@ -151,8 +127,9 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         for flags in product((False, True) if self.roots else (False,), (False, True)):
             scaling = _Scaling(*flags)
             basis, features = self._features(codes, own, whole, scaling)
-            # This C serves for several words a sample; for classes `chosen_machine` takes another one.
-            machine = make_pipeline(LinearSVC(C=0.1, dual="auto", random_state=0))
+            # This C serves for several words a sample; for classes `chosen_machine` takes another one. The primal problem
+            # takes up to 100 iterations; the dual one, which "auto" takes for few samples, up to 15,000 with C = 100.
+            machine = make_pipeline(LinearSVC(C=0.1, dual=False, random_state=0))
             found, accuracy = chosen_machine(machine, {"linearsvc__C": COSTS}, features, y)
             if not accuracy <= self.best_score_:  # the first of the best; or NaN, without cross-validation
                 # `found` is the search for C, or the SVM itself where there was none.
@@ -194,8 +171,7 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
             seen = np.where(seen.any(axis=1, keepdims=True), seen, there)
             codes, own, _ = self._codes_and_views(self._X, seen)
             basis, features = self._features(codes, own, pattern, self._scaling)
-            with _one_sentence():
-                self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
+            self._svms[pattern] = basis, clone(self._best).fit(features, self._y)
         return self._svms[pattern]
 
     def _features(self, codes: Array, own: Array, pattern: Sequence[bool], scaling: _Scaling) -> tuple[Array, Array]:
