@@ -122,7 +122,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         outputs=[str(file) for file in files],
         skipped=[*study.skipped, *dict.fromkeys(problems)],
         notes=study.notes,
-        shown={"vectors": {"Scores of the methods": draw}},
+        shown={"drawings": {"Scores of the methods": draw}},
     )
 
 

@@ -202,7 +202,7 @@ def train(
         outputs=outputs,
         skipped=skipped,
         notes=notes,
-        shown={"sheets": _people(faces, names), "vectors": _curves(recognizer), "drawings": drawings},
+        shown={"sheets": _people(faces, names), "drawings": drawings | _curves(recognizer)},
     )
 
 

@@ -294,7 +294,8 @@ def impute_views(
     Returns
     -------
     Report
-        Its figures are ``samples``, ``n_components`` and ``filled``, the number of missing views that were filled in.
+        Its figures are ``samples``, ``n_components``, ``filled``, the number of missing views that were filled in, and
+        ``views``: of each its ``name``, ``features``, missing samples and ``gaps``, and its ``error`` in training.
 
     Raises
     ------
@@ -312,10 +313,13 @@ def impute_views(
     paths = [Path(out) / f"{stem}.csv" for stem in _stems(names)]
     check_outputs(paths, force, inputs=[model, *read_files(sources)])
     whole = known.preparation.inverse_transform(known.model.impute(known.preparation.transform(found.views)))
-    missing = sum(  # all samples lack a view that is absent; of the others, those do that hold only NaN
-        len(found.keys) if name not in found.views else int(np.isnan(found.views[name]).all(axis=1).sum())
-        for name in names
-    )
+    views = []
+    for name, error in zip(names, known.model.view_errors_.tolist(), strict=True):
+        empty = np.isnan(found.views.get(name, np.full(whole[name].shape, np.nan)))  # all of a view that is absent
+        lost = empty.all(axis=1)
+        views.append({"name": name, "features": empty.shape[1], "missing": int(lost.sum())})
+        views[-1] |= {"gaps": int(empty[~lost].sum()), "error": error}
+    missing = sum(view["missing"] for view in views)
     output_folder(out)
     with together():
         for path, name in zip(paths, names, strict=True):
@@ -328,7 +332,12 @@ def impute_views(
             _write(path, values, found.keys, [key or "key", *columns], force)
     filled = f", {counted(missing, 'missing view')} filled in" if missing else ""
     return Report(
-        figures={"samples": len(found.keys), "n_components": len(known.model.components_), "filled": missing},
+        figures={
+            "samples": len(found.keys),
+            "n_components": len(known.model.components_),
+            "filled": missing,
+            "views": views,
+        },
         lines=[f"{counted(len(found.keys), 'sample')}{filled}"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],

@@ -14,10 +14,10 @@ from urllib.parse import quote
 import cv2
 import numpy as np
 
-from visionnmf._text import as_column, counted, printable
+from visionnmf._text import counted, printable
 from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
-from visionnmf.apps.runner import DEVIATION, score_columns
+from visionnmf.apps.runner import score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
@@ -49,8 +49,7 @@ class SegmentPage(Page):
 
     def count(self, report: Report) -> None:
         """Count the segments, and images."""
-        self.counts["segments"] += self.numbers(report)[0] or 0
-        self.counts["images"] += 1
+        self.counts.update({"segments": self.numbers(report)[0] or 0, "images": 1})
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the slider and the table."""
@@ -70,7 +69,7 @@ class SegmentPage(Page):
         yield {"kind": "pair", "images": [] if None in images else images, "names": names, "table": table}
 
 
-def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator[tuple[str, str]]:
+def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator[list[str]]:
     """Yield how each segment looks in the overlay, whose borders and numbers count little, and in the photograph."""
     small = reduced(photograph, LARGE)
     drawn, labels = (
@@ -79,14 +78,8 @@ def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator
     for label in range(count):
         inside = labels.reshape(*small.shape[:2], -1)[..., 0] == label
         # a segment may be too small for the reduced picture
-        own = np.median(drawn[inside], axis=0) if inside.any() else [0]
-        mean = small[inside].mean(axis=0) if inside.any() else [0]
-        yield _hexadecimal(own), _hexadecimal(mean)
-
-
-def _hexadecimal(colour: Any) -> str:
-    """Return a grey value or RGB as a colour of CSS."""
-    return "#" + "".join(f"{round(float(value)):02x}" for value in np.broadcast_to(colour, 3))
+        found = (np.median(drawn[inside], axis=0), small[inside].mean(axis=0)) if inside.any() else (0, 0)
+        yield ["#" + np.broadcast_to(np.rint(colour).astype(np.uint8), 3).tobytes().hex() for colour in found]
 
 
 class BackgroundPage(Page):
@@ -114,8 +107,7 @@ class BackgroundPage(Page):
 
     def numbers(self, report: Report) -> list[Any]:
         """Return the number of events and the share of foreground."""
-        events = report.figures.get("events")
-        share = _foreground(report)
+        events, share = report.figures.get("events"), _foreground(report)
         return [None if events is None else len(events), share if share is None else share_cell(share)]
 
     def text(self, report: Report) -> list[str]:
@@ -245,11 +237,7 @@ def _who(one: Any) -> str:
 class TrainingPage(Page):
     """The people, the error rates, components, and what was judged corrupted on the training images."""
 
-    heading = "People that a model knows"
-
-    def count(self, report: Report) -> None:
-        """Count people and images."""
-        self.counts.update({"people": len(report.people), "images": report.images})
+    heading, counted = "People that a model knows", (("people", "people"), ("images", "images"))
 
 
 class ClusterPage(Page):
@@ -300,21 +288,38 @@ class AnnotatePage(Page):
 class ViewsPage(Page):
     """The usage map: how much of each component is in each view."""
 
-    heading, n_lines = "Components of several views", 1
+    heading, n_lines, tables = "Components of several views", 1, (("views", "Views"),)
+    counted = (("samples", "samples"), ("n_components", "components"), ("shared", "shared components"))
+    counted += ("hardly_shared", "hardly shared (over 90 % in one view)"), ("private", "private components")
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the usage map and the table of views."""
-        words = {"n_components": "components", "shared": "shared components"}
-        words |= {"hardly_shared": "hardly shared (over 90 % in one view)", "private": "private components"}
-        self.counts.update({"samples": report.samples} | {word: report.figures[name] for name, word in words.items()})
         rows = [
             [number, *(cell(round(share, 3), shade=share) for share in shares)]
             for number, shares in enumerate(report.usage)
         ]
         names = [view["name"] for view in report.views]
         yield self.table(["component", *names], rows, "Usage: share of a component's energy in each view")
-        columns = ["name", "features", "used", "error", "weight", "missing", "gaps", "prepared"]
-        yield self.table(columns, [[view[name] for name in columns] for view in report.views], "Views")
+        yield from super().blocks(report)
+
+
+class FilledPage(Page):
+    """What was filled in, in each view."""
+
+    heading, n_lines, tables = "Views filled in", 1, (("views", "Views"),)
+    counted = (("samples", "samples"), ("n_components", "components"), ("filled", "views filled in"))
+
+
+class UsersPage(Page):
+    """The users, with the threshold of each, and doubtful sessions."""
+
+    heading, n_lines, tables = "Users that a model knows", 0, (("users", "Users"),)
+
+    def count(self, report: Report) -> None:
+        """Count users, sessions, doubtful ones, and users whose sessions raise no alarm yet."""
+        self.counts["users"] += len(report.users)
+        for name, words in (("sessions", "sessions"), ("doubtful", "doubtful sessions"), ("learning", "still learnt")):
+            self.counts[words] += sum(row[name] for row in report.users)
 
 
 class MasqueradePage(Page):
@@ -404,21 +409,10 @@ class EvaluationPage(Page):
             self.cards += [(cell(row[scores[0]])["text"], f"{scores[0]}: {row['method']}") for row in report.table]
         else:
             self.counts["methods"] += len(methods)
-        yield self._records(report.table, "Means, and standard deviations over splits where there are several")
+        yield self.records(report.table, "Means, and standard deviations over splits where there are several")
         if len(report.rows) > len(report.table):  # otherwise each mean is that of one row
-            yield self._records(report.rows, "All rows")
+            yield self.records(report.rows, "All rows")
         yield from super().blocks(report)
-
-    def _records(self, rows: Sequence[dict[str, Any]], caption: str) -> Block:
-        """Return rows with named values as a table, without columns that have no value; deviations join the means."""
-        names = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(DEVIATION)]
-        names = [name for name in names if any(row.get(name) is not None for row in rows)]
-        columns = []
-        for name in names:
-            values, deviations = ([row.get(key) for row in rows] for key in (name, name + DEVIATION))
-            texts = as_column(values, deviations)
-            columns.append([cell(value, text=text) for value, text in zip(values, texts, strict=True)])
-        return self.table([name.replace("_", " ") for name in names], list(zip(*columns, strict=True)), caption)
 
 
 class ReproducePage(Page):
@@ -452,12 +446,8 @@ class ReproducePage(Page):
 
     def text(self, report: Report) -> list[str]:
         """Return what the paper claims, which data were used, and what was chosen."""
-        names = {
-            "claim": "The paper",
-            "data": "Data",
-            "replaced": "Other data than the paper's",
-            "missing": "Not repeated",
-        }
+        names = {"claim": "The paper", "data": "Data", "replaced": "Other data than the paper's"}
+        names |= {"missing": "Not repeated"}
         said = [f"{words}: {report.figures[name]}" for name, words in names.items() if report.figures[name]]
         return ["", *said, *report.protocol]
 
@@ -465,7 +455,7 @@ class ReproducePage(Page):
         """Yield the comparison, the figures and the tables."""
         yield self.table(["what", "paper", "ours", "difference"], report.rows, "Paper and ours")
         for caption, file in zip(report.pictures, report.outputs, strict=True):
-            yield from (self.vector if file.endswith(".svg") else self.figure)(file, caption)
+            yield from self.figure(file, caption)
         for caption, (columns, *rows) in report.tables.items():
             yield self.table(columns, rows, caption)
 
@@ -489,6 +479,8 @@ KINDS: dict[str, type[Page]] = {
     "faces cluster": ClusterPage,
     "annotate predict": AnnotatePage,
     "multiview fit": ViewsPage,
+    "multiview impute": FilledPage,
+    "masquerade train": UsersPage,
     "masquerade score": MasqueradePage,
     "reproduce": ReproducePage,
 }

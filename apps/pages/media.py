@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from visionnmf._html import reduced
-from visionnmf.io import VideoWriter, open_video
-
-Picture = NDArray[Any]
+from visionnmf.io import VideoWriter, open_video, read_image
 
 QUALITY = 85  # of JPEG
+VECTOR = "image/svg+xml"
 SMALL = 1 << 14  # pixels; smaller pictures are kept without loss
 
 
@@ -32,25 +30,20 @@ class Image(NamedTuple):
     alt: str
 
 
-def as_image(picture: Picture, longest: int, alt: str = "") -> Image:
-    """Return a grey or RGB picture in the page: as JPEG, small ones as PNG."""
-    small = reduced(picture, longest)
+def as_image(picture: Any, longest: int, alt: str = "") -> Image:
+    """Return a grey or RGB picture as JPEG, small ones as PNG, and a figure of matplotlib, or such a file, as SVG."""
+    if hasattr(picture, "savefig"):  # its letters are drawn, so that it needs no font
+        buffer = io.BytesIO()
+        picture.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+        return Image(address(buffer.getvalue(), VECTOR), 0, 0, alt)
+    if isinstance(picture, str) and picture.endswith(".svg"):
+        return Image(address(Path(picture).read_bytes(), VECTOR), 0, 0, alt)
+    small = reduced(read_image(picture) if isinstance(picture, str) else picture, longest)
     height, width = small.shape[:2]
     kind, options = ("png", []) if small.size <= SMALL else ("jpeg", [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
     stored = np.ascontiguousarray(small[..., ::-1] if small.ndim == 3 else small)
     content = cv2.imencode(f".{kind}", stored, options)[1].tobytes()
     return Image(address(content, f"image/{kind}"), width, height, alt)
-
-
-def as_vector(figure: Any, alt: str) -> Image:
-    """Return a figure of matplotlib, or the name of its file, as SVG; letters are drawn, so that it needs no font."""
-    if isinstance(figure, str):
-        content = Path(figure).read_bytes()
-    else:
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-        content = buffer.getvalue()
-    return Image(address(content, "image/svg+xml"), 0, 0, alt)
 
 
 def address(content: bytes, kind: str) -> str:
@@ -66,7 +59,6 @@ class Clip(NamedTuple):
     height: int
     rate: float
     times: list[float]
-    every: int  # which frames of the preview are shown: each one, every second, ...
 
 
 def as_clip(preview: str | Path, n_panels: int, caption: int, *, frames: int, most: int, width: int) -> Clip:
@@ -92,4 +84,4 @@ def as_clip(preview: str | Path, n_panels: int, caption: int, *, frames: int, mo
                 for writer, part in zip(writers, parts, strict=True):
                     writer.write(np.ascontiguousarray(part[:high, :wide]))
         panels = [address(file.read_bytes(), "video/mp4") for file in files]
-    return Clip(panels, wide, high, rate, times, every)
+    return Clip(panels, wide, high, rate, times)

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from visionnmf import __version__
-from visionnmf._text import one_line, printable
+from visionnmf._text import as_column, one_line, printable
 from visionnmf.apps.report import Report
+from visionnmf.apps.runner import DEVIATION
 from visionnmf.exceptions import VisionNMFError
-from visionnmf.io import output_file, output_folder, read_image, record_of
+from visionnmf.io import output_file, output_folder, record_of
 
-from .media import Image, as_image, as_vector
+from .media import Image, as_image
 
 Block = dict[str, Any]  # what the template shows by its macro of the name "kind"
 
@@ -39,18 +40,6 @@ STATES = {"done": "done", "exists": "skipped: results exist", "failed": "failed"
 
 
 @dataclass
-class Section:
-    """The part of the page about one input."""
-
-    name: str
-    line: str  # what was found, in one line
-    text: list[str]  # more of it
-    blocks: list[Block]
-    details: list[tuple[str, str]]
-    files: list[str]
-
-
-@dataclass
 class Page:
     """The page of a run of any command; subclasses say what the pages of their command have besides.
 
@@ -65,6 +54,8 @@ class Page:
     most_sections: ClassVar[int] = MOST_SECTIONS
     stacked: ClassVar[bool] = False  # whether columns of tables are below each other on narrow screens
     n_lines: ClassVar[int | None] = None  # lines of a report that its section shows; None is all
+    counted: ClassVar[Sequence[tuple[str, str]]] = ()  # figures that the headline counts, and their words
+    tables: ClassVar[Sequence[tuple[str, str]]] = ()  # figures, lists of records, and captions of their tables
 
     file: Path
     typed: Sequence[str]
@@ -72,7 +63,7 @@ class Page:
     force: bool
     cards: list[tuple[str, str]] = field(default_factory=list)  # figures that come first, each with what it is
     counts: Counter[str] = field(default_factory=Counter)  # numbers that come next, by what they count
-    sections: list[Section] = field(default_factory=list)
+    sections: list[Block] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)  # of the table of all inputs
     # the sentences of each kind, with the names and the numbers of sections, if any, of the inputs that they are about
     attention: dict[str, dict[str, dict[tuple[str, int], None]]] = field(default_factory=dict)
@@ -91,6 +82,9 @@ class Page:
 
     def count(self, report: Report) -> None:
         """Count an input that was worked on, for the headline; also one for which there is no room."""
+        for name, words in self.counted:
+            found = report.figures[name]
+            self.counts[words] += found if isinstance(found, int) else len(found)
 
     def headline(self) -> list[tuple[str, str]]:
         """Return the figures that a reader wants first, each with what it is."""
@@ -132,9 +126,10 @@ class Page:
             yield self.table(columns, rows, caption)
         for caption, tiles in report.shown.get("sheets", {}).items():
             yield self.sheet(tiles, caption)
-        for kind, show in {"drawings": self.figure, "vectors": self.vector}.items():
-            for caption, draw in report.shown.get(kind, {}).items():
-                yield from show(draw(), caption)
+        for caption, draw in report.shown.get("drawings", {}).items():
+            yield from self.figure(draw(), caption)
+        for name, caption in self.tables:
+            yield self.records(report.figures[name], caption)
         if report.shown:
             return
         pictures = [name for name in report.outputs if name.endswith(".png")]
@@ -170,7 +165,7 @@ class Page:
         """Add a sentence that needs attention, about the input of a name, or in the section of a number."""
         self.attention.setdefault(kind, {}).setdefault(sentence, {})[name, number] = None
 
-    def _section(self, report: Report) -> Section:
+    def _section(self, report: Report) -> Block:
         """Return the section of an input."""
         blocks: list[Block] = []
         try:
@@ -186,7 +181,8 @@ class Page:
         line, *more = self.text(report) or [""]
         shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
         line = "" if line == name else line.removeprefix(f"{name}: ")
-        return Section(name, line, [one[shift:] for one in more], blocks, shown, report.outputs[:MOST_SENTENCES])
+        found = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
+        return found | {"details": shown, "files": report.outputs[:MOST_SENTENCES]}
 
     # --- blocks -------------------------------------------------------------------------------------------------------
 
@@ -201,20 +197,14 @@ class Page:
 
     def image(self, picture: Any, alt: str, longest: int = LARGE) -> Image | None:
         """Return a picture, given by its pixels or the name of its file, if there is room for it."""
-        image = as_image(read_image(picture) if isinstance(picture, str) else picture, longest, alt)
+        image = as_image(picture, longest, alt)
         return image if self.taken(image.src) else None
 
     def figure(self, picture: Any, caption: str) -> Iterator[Block]:
-        """Yield a picture, given by its pixels or the name of its file."""
+        """Yield a picture, given by its pixels or the name of its file, or a figure of matplotlib."""
         image = self.image(picture, caption)
         if image is not None:
-            yield {"kind": "figure", "image": image, "caption": caption, "vector": False}
-
-    def vector(self, figure: Any, caption: str) -> Iterator[Block]:
-        """Yield a figure of matplotlib, or the name of its SVG file."""
-        image = as_vector(figure, caption)
-        if self.taken(image.src):
-            yield {"kind": "figure", "image": image, "caption": caption, "vector": True}
+            yield {"kind": "figure", "image": image, "caption": caption}
 
     def table(self, columns: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "") -> Block:
         """Return a table that readers can sort; what is not a :func:`cell` becomes one."""
@@ -223,6 +213,17 @@ class Page:
         folded = bool(caption) and len(cells) > MOST_UNFOLDED
         shown = {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
         return shown | {"stacked": self.stacked}
+
+    def records(self, rows: Sequence[Mapping[str, Any]], caption: str) -> Block:
+        """Return rows with named values as a table, without columns that have no value; deviations join the means."""
+        names = [name for name in dict.fromkeys(name for row in rows for name in row) if not name.endswith(DEVIATION)]
+        names = [name for name in names if any(row.get(name) is not None for row in rows)]
+        columns = []
+        for name in names:
+            values, deviations = ([row.get(key) for row in rows] for key in (name, name + DEVIATION))
+            texts = as_column(values, deviations)
+            columns.append([cell(value, text=text) for value, text in zip(values, texts, strict=True)])
+        return self.table([name.replace("_", " ") for name in names], list(zip(*columns, strict=True)), caption)
 
     def sheet(self, tiles: Sequence[tuple[Any, str]], caption: str) -> Block:
         """Return a contact sheet of pictures, each with a line."""

@@ -88,6 +88,23 @@ def views(folder, rng):
     return "multiview", "fit", named, folder / "b.npy", "--model", folder / "m.npz", "--rank", "3"
 
 
+def impute(folder, rng):
+    """A view that is missing in new samples, and gaps in the other one."""
+    words = [*views(folder, rng)]
+    assert run_command(*words).exit_code == 0
+    some = rng.random((9, 6))
+    some[2, 3] = np.nan
+    np.save(folder / "a.npy", some)
+    return "multiview", "impute", folder / "m.npz", words[2], "--out", folder / "out"
+
+
+def users(folder, rng):
+    """The history of a user, of whom too little is known."""
+    log = folder / f"user{NAME}"
+    log.write_text("\n".join(itertools.chain(*walk(make_chain(rng), rng, 4))) + "\n")
+    return "masquerade", "train", log, "--model", folder / "m.npz"
+
+
 def masquerade(folder, rng):
     """The log of a user, who types something else at the end."""
     habits, others = make_chain(rng), make_chain(rng)

@@ -16,6 +16,8 @@ ELEMENTS = {
     "cluster": {".sheet": 6, ".sheet img": 48},
     "annotate": {".pair img": 1, ".pair tbody tr": 1},
     "views": {"td[style]": 3, "tbody tr": 5},
+    "impute": {".cards div": 3, "tbody tr": 2, "td.number": 8},
+    "users": {".cards div": 4, "tbody tr": 1, "td.number": 4},
     "masquerade": {"circle": 8, "circle.alarm": 1, ".input tbody tr": 1},
     "evaluate": {"figure.vector img": 1, "tbody tr": 3},
     "reproduce": {"figure.vector img": 1, "figure img": 2, "tbody tr": 4},
