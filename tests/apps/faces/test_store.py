@@ -7,7 +7,7 @@ import pytest
 from helpers import SHAPE, rows
 
 from visionnmf.apps.faces import FaceModel, FaceRecognizer, load, save
-from visionnmf.exceptions import ParameterError
+from visionnmf.exceptions import OutputExistsError, ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -17,6 +17,8 @@ def test_a_saved_model_says_the_same(faces, tmp_path, rule):
     names = np.array(faces.names)[faces.labels - 1]
     recognizer = FaceRecognizer(rule=rule, image_shape=SHAPE, random_state=0).fit(rows(faces.images), names)
     save(FaceModel(recognizer, detect=True), tmp_path / "m.npz")
+    with pytest.raises(OutputExistsError, match="force=True"):
+        save(FaceModel(recognizer), tmp_path / "m.npz")
     again = load(tmp_path / "m.npz")
     assert again.detect
     assert np.allclose(again.recognizer.distances(rows(faces.images)), recognizer.distances(rows(faces.images)), 1e-4)
