@@ -1,11 +1,15 @@
 """What tests share."""
 
+import contextlib
 import inspect
 import json
 import os
 import signal
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,6 +52,27 @@ def data_file(name: str) -> Path:
     if DATA is None or not (DATA / name).exists():
         pytest.skip(f"no {name} in the research data (VISIONNMF_DATA, ../shared/data)")
     return DATA / name
+
+
+@contextlib.contextmanager
+def serving(answer):
+    """Serve HTTP on this machine: its address, and the paths that were asked for, each answered by `answer`."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            with contextlib.suppress(OSError):  # the client has hung up
+                answer(self)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}", asked=asked)
+        server.shutdown()
 
 
 def rows(images):

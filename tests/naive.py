@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq, linprog
+from scipy.optimize import brentq, linprog, minimize
 
 
 def objective_1d(x, a, z, c, s=0.0, b=0.0, d=0.0):
@@ -83,6 +83,13 @@ def least_absolute_deviations(x, H, low=0.0, high=None):
     equal = np.hstack([H.T, np.eye(n), -np.eye(n)])
     solution = linprog(cost, A_eq=equal, b_eq=x, bounds=[(low, high)] * r + [(0, None)] * (2 * n), method="highs")
     return solution.fun
+
+
+def least_on_simplex(value, *starts):
+    """The least ``value(w)`` of ``w >= 0`` that sum to 1, by sequential quadratic programming."""
+    one = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    options = {"method": "SLSQP", "constraints": one, "options": {"maxiter": 1000, "ftol": 1e-13}}
+    return min(minimize(value, start, bounds=[(0, 1)] * len(start), **options).fun for start in starts)
 
 
 def kullback_leibler(X, P):

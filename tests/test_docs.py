@@ -141,6 +141,14 @@ def test_the_library_example_of_the_readme_runs_and_keeps_its_promise():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["models", "online"])
+def test_the_code_of_the_guides_to_the_models_runs(name):
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{name}.md").read_text(), re.DOTALL)
+    assert len(examples) >= 4
+    exec("\n".join(examples), {})
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
 def test_the_code_of_the_tutorials_runs(page, tmp_path, monkeypatch):

@@ -171,10 +171,6 @@ def test_on_a_full_disk_kernels_are_compiled_in_memory(copy, tmp_path):
     assert f"{cache}/visionnmf-" in done.stderr and "cannot be written (File too large)" in done.stderr
 
 
-# Files that still hold kernels outside a `kernels` folder or a `kernels.py`. The list only shrinks.
-KERNELS_ELSEWHERE: set[str] = set()
-
-
 def sources_with_kernels():
     files = [path for folder in ("visionnmf", "apps", "datasets") for path in (ROOT / folder).rglob("*.py")]
     files = [path for path in files if not any(parent.is_symlink() for parent in path.parents)]  # `make links`
@@ -194,18 +190,16 @@ def test_kernels_are_in_kernel_files_which_depend_on_nothing_else():
     """The digest in the cache's key covers `_jit.py` and the folder or file of kernels, and nothing besides."""
     found = sources_with_kernels()
     elsewhere = [path for path in found if path.parent.name != "kernels" and path.name != "kernels.py"]
-    assert {path.relative_to(ROOT).as_posix() for path in elsewhere} <= KERNELS_ELSEWHERE
-    assert len(found) > 10
+    assert elsewhere == [] and len(found) > 10
     allowed = {"__future__", "collections.abc", "typing", "math", "numpy", "numpy.typing", "numba", "numba.extending"}
-    for path in set(found) - set(elsewhere):
+    for path in found:
         assert set(imported(path)) <= allowed | {"visionnmf._jit"}, path
 
 
 def test_each_application_tests_its_kernels_without_the_compiler():
     """`make test-nojit` and `make test-bounds` run tests/engine/kernels and these files."""
     applications = {path.relative_to(ROOT / "apps").parts[0] for path in sources_with_kernels() if "apps" in path.parts}
-    waiting = {name.split("/")[1] for name in KERNELS_ELSEWHERE}
-    for name in applications - waiting:
+    for name in applications:
         assert (ROOT / "tests" / "apps" / name / "test_kernels.py").is_file()
 
 

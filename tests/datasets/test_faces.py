@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from visionnmf.datasets import Faces, _faces, load_faces
+from visionnmf.datasets import _faces, load_faces
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import inputs, to_grey8
 
@@ -226,7 +226,6 @@ def test_npz_with_numbers_strings_names_or_nobody(tmp_path, rng):
         ),
         ({"images": np.zeros((2, 2, 2), np.uint8), "labels": np.array([1, 1.5])}, UnsupportedError, "one whole number"),
         ({"images": np.zeros((2, 2, 2), np.uint8), "labels": np.array([1, np.nan])}, UnsupportedError, "whole number"),
-        ({"images": np.array([None])}, UnreadableError, "cannot be read"),  # a pickle
     ],
 )
 def test_a_bad_npz_is_one_line(tmp_path, arrays, error, sentence):
@@ -295,12 +294,8 @@ def test_a_bad_mat_is_one_line(tmp_path):
             load_faces(path)
         assert "\n" not in str(caught.value)
 
-    path.write_bytes(b"nothing of the kind")
-    check(UnreadableError, "not a file of MATLAB 4 to 7, or damaged")
     savemat(path, {"X": good["fea"], "gnd": good["gnd"]})
     check(UnreadableError, "it has no fea, it holds 'X', 'gnd'")
-    savemat(path, {**good, "fea": "text"})
-    check(UnsupportedError, "fea is not a matrix of real numbers")
     savemat(path, {**good, "fea": np.zeros((2, 2, 2))})
     check(UnsupportedError, r"fea must have the shape .*, got \(2, 2, 2\)")
     savemat(path, {**good, "fea": np.zeros((2, 24))})
@@ -310,19 +305,3 @@ def test_a_bad_mat_is_one_line(tmp_path):
     savemat(path, good)
     path.write_bytes(path.read_bytes()[:-40])
     check(UnreadableError, "not a file of MATLAB 4 to 7, or damaged")
-
-
-def test_damage_anywhere_in_an_npz_is_an_error_of_ours_or_harmless(tmp_path, rng):
-    path = tmp_path / "x.npz"
-    np.savez_compressed(path, images=np.arange(32, dtype=np.uint8).reshape(2, 4, 4), labels=np.arange(2))
-    whole = np.frombuffer(path.read_bytes(), np.uint8)
-    for _ in range(100):
-        damaged = whole.copy()
-        damaged[rng.integers(len(whole), size=rng.integers(1, 4))] = rng.integers(256)
-        path.write_bytes(damaged[: len(whole) - rng.choice([0, 0, 7])].tobytes())
-        try:
-            faces = load_faces(path)
-        except (UnreadableError, UnsupportedError) as error:
-            assert "\n" not in str(error)
-        else:
-            assert isinstance(faces, Faces)

@@ -1,18 +1,16 @@
 """Downloads, against a server on this machine: checksum, cache, and everything that goes wrong on a network."""
 
 import hashlib
-import http.server
 import io
 import os
 import re
 import sys
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import data_file, needs_data
+from helpers import data_file, needs_data, serving
 from scipy.io import savemat
 
 from visionnmf.datasets import _fetch, cache_folder, fetch_orl, fetch_yale, fetch_yaleb, load_faces
@@ -32,41 +30,26 @@ def mat(images=IMAGES, labels=LABELS):
     return file.getvalue()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.seen.append(self.path)
-        answer = self.server.answers.get(self.path, (404, {}, [b"nothing here"]))
-        status, headers, blocks = answer
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        try:
-            for block in blocks:
-                if isinstance(block, float):
-                    time.sleep(block)
-                else:
-                    self.wfile.write(block)
-        except OSError:
-            pass  # the client has hung up, as it should where it refuses
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.answers, server.seen = {}, []
-    server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    answers = {}
+
+    def answer(request):
+        status, headers, blocks = answers.get(request.path, (404, {}, [b"nothing here"]))
+        request.send_response(status)
+        for name, value in headers.items():
+            request.send_header(name, value)
+        request.end_headers()
+        for block in blocks:
+            if isinstance(block, float):
+                time.sleep(block)
+            else:
+                request.wfile.write(block)
+
+    with serving(answer) as found:
+        found.answers = answers
+        yield found
 
 
 def whole(content, **headers):
@@ -102,11 +85,11 @@ def test_what_was_downloaded_once_is_never_asked_for_again(server, cache):
     np.testing.assert_array_equal(faces.images, IMAGES)
     np.testing.assert_array_equal(faces.labels, LABELS)
     assert faces.names == ("1", "2", "3")
-    assert server.seen == ["/one"]
+    assert server.asked == ["/one"]
     assert kept(cache) == ["orl_32x32.mat"]
     again = fetch_orl()
     np.testing.assert_array_equal(again.images, IMAGES)
-    assert server.seen == ["/one"]
+    assert server.asked == ["/one"]
 
 
 def test_images_come_sorted_by_person_whatever_the_order_in_the_file(server, cache):
@@ -230,7 +213,7 @@ def test_a_folder_that_cannot_be_written_is_named(server, cache, tmp_path, monke
     monkeypatch.setenv("VISIONNMF_CACHE", str(tmp_path / "file" / "in"))
     with pytest.raises(MediaError, match=r"cannot be written .*; set VISIONNMF_CACHE to a folder"):
         fetch_orl()
-    assert server.seen == []
+    assert server.asked == []
 
 
 def test_each_function_asks_for_its_own_set(monkeypatch):

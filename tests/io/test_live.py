@@ -1,18 +1,16 @@
 """Frames that come but once, and pictures as frames: from pipes, a local server, folders."""
 
-import contextlib
 import io
 import os
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import av
 import numpy as np
 import pytest
+from helpers import serving
 from PIL import Image
 from rtsp import camera
 
@@ -138,30 +136,24 @@ def test_playlists_reach_nothing(pipe, tmp_path):
 @pytest.fixture
 def server():
     """A server; `parts` are what connections get, one after the other, whose end is no end of the stream."""
-    parts, asked = [], []
+    parts = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            part = parts.pop(0) if parts else None
-            if part is None:
-                self.send_error(503)
-                return
-            whole, data = part
-            self.send_response(200)
-            self.send_header("Content-Type", "application/octet-stream")
-            if whole:
-                self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def answer(request):
+        part = parts.pop(0) if parts else None
+        if part is None:
+            request.send_error(503)
+            return
+        whole, data = part
+        request.send_response(200)
+        request.send_header("Content-Type", "application/octet-stream")
+        if whole:
+            request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
-        yield SimpleNamespace(url=f"http://127.0.0.1:{running.server_port}", parts=parts, asked=asked)
-        running.shutdown()
+    with serving(answer) as found:
+        found.parts = parts
+        yield found
 
 
 def test_a_file_behind_an_address_has_an_end(server):
@@ -259,23 +251,15 @@ def test_a_part_that_never_ends_takes_no_memory_without_bound(server):
 def empty_parts():
     """The address of a server that sends parts without a picture for ever."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=ffmpeg")
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                while True:
-                    self.wfile.write(b"--ffmpeg\r\nContent-Type: image/jpeg\r\n\r\n\r\n" * 500)
+    def answer(request):
+        request.send_response(200)
+        request.send_header("Content-Type", "multipart/x-mixed-replace; boundary=ffmpeg")
+        request.end_headers()
+        while True:
+            request.wfile.write(b"--ffmpeg\r\nContent-Type: image/jpeg\r\n\r\n\r\n" * 500)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.daemon_threads = True
-        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}/x"
-        running.shutdown()
+    with serving(answer) as found:
+        yield f"{found.url}/x"
 
 
 @pytest.mark.slow

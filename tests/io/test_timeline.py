@@ -440,21 +440,3 @@ def test_pauses_and_other_recordings_are_no_such_jump(stamps):
     for stamp in stamps:
         timeline.add(stamp)
     assert timeline.late is None
-
-
-@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
-@pytest.mark.parametrize("n_last", [1, 2, 4])
-def test_the_last_frames_may_come_after_a_pause(tmp_path, suffix, n_last):
-    """With B frames the last ones are decoded, by their stamps, before the pause."""
-    wanted = [0.04 * i + (600 if i >= 20 - n_last else 0) for i in range(20)]
-    with av.open(str(tmp_path / f"x.{suffix}"), "w") as container:
-        stream = container.add_stream("libx264", rate=25, options={"bf": "3", "b_adapt": "0", "g": "100"})
-        stream.width, stream.height, stream.pix_fmt = CLIP[0].shape[1], CLIP[0].shape[0], "yuv420p"
-        stream.codec_context.time_base = Fraction(1, 1000)
-        for picture, time in zip(CLIP, wanted, strict=False):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            frame.pts, frame.time_base = round(1000 * time), Fraction(1, 1000)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    reader = VideoReader(tmp_path / f"x.{suffix}")
-    assert [reader.time for _ in reader] == pytest.approx(wanted, abs=0.002)

@@ -194,14 +194,6 @@ def test_frames_tell_when_they_are_shown(files, name):
 UNEVEN = [i * (i + 7) // 6 for i in range(1, N + 1)]
 
 
-@pytest.mark.parametrize(("name", "codec"), [("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.ts", "libx264")])
-def test_uneven_times_are_those_of_the_file(tmp_path, name, codec):
-    reader = VideoReader(encode(tmp_path / name, codec, "yuv420p", pts=UNEVEN))
-    times = np.array([reader.time for _ in reader])
-    np.testing.assert_allclose(times - times[0], (np.array(UNEVEN) - UNEVEN[0]) / 25, atol=1e-9)
-    assert len(times) == N and reader.problem is None
-
-
 def test_sound_that_begins_before_the_pictures_counts(tmp_path):
     reader = VideoReader(encode(tmp_path / "x.mkv", "libx264", "yuv420p", pts=[i + 50 for i in range(N)], sound=90))
     assert reader.has_sound

@@ -300,14 +300,6 @@ def test_the_file_that_takes_opencv_down():
     assert (reader.width, reader.height, reader.truncated) == (48, 48, False)
 
 
-@pytest.mark.slow
-def test_a_healthy_file_whose_header_is_off_by_one():
-    reader = VideoReader(data_file("video_highway_320x240.avi"), scale=0.25)
-    assert sum(1 for _ in reader) == 1699
-    assert (reader.declared_frames, reader.truncated, reader.problem) == (1700, False, None)
-    assert 59 < reader.frame_rate < 61
-
-
 class _BrokenContainer:
     """Gives the packets of a real file, then raises."""
 
@@ -330,14 +322,3 @@ def test_errors_while_demuxing_keep_the_frames_before_them(files, error, damaged
         decoder = Decoder(_BrokenContainer(container, error), container.streams.video[0])
         assert sum(1 for _ in decoder.frames()) == N
         assert decoder.bad_packets == damaged
-
-
-def test_frames_cut_out_of_an_avi_file_are_not_placed(files, tmp_path):
-    """AVI has no time stamps: what comes after lost bytes comes early, which a reader cannot see."""
-    data = files["motion.avi"].read_bytes()
-    for part in (0.3, 0.5, 0.7):
-        path = tmp_path / "hole.avi"
-        path.write_bytes(data[: int(part * len(data))] + data[int((part + 0.2) * len(data)) :])
-        reader = VideoReader(path)
-        assert sum(1 for _ in reader) < N
-        assert reader.notes[0].endswith("all times after them are too early")

@@ -197,14 +197,3 @@ def test_a_stream_that_diverges_says_so_although_better_factors_are_kept(rng):
         for _ in range(20):
             model.partial_fit(np.eye(model.n_features_in_))
     assert model.errors_[-1] > 10
-
-
-@pytest.mark.parametrize("n_components", [4, 10])
-def test_a_fit_of_which_zeros_explain_more_says_so(rng, n_components):
-    scattered = sp.random_array((300, 120), density=0.1, rng=rng)  # one in ten features: samples share few
-    with pytest.warns(ConvergenceWarning, match="more components or passes"):
-        model = ConservativeNMF(n_components, batch_size=32, random_state=0).fit(scattered)
-    assert model.best_error_ > 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert ConservativeNMF(n_components, batch_size=32, random_state=0).fit(mixtures(rng, n=300)[0]).best_error_ < 1

@@ -82,8 +82,6 @@ def test_progress(low_rank):
         ({"losses": []}, "losses must hold at least one"),
         ({"losses": ["l3"]}, "loss must be one of"),
         ({"estimator": 3}, "estimator must be a visionnmf.NMF"),
-        ({"fraction": 0}, "fraction must"),
-        ({"n_splits": 0}, "n_splits must"),
         ({"callback": 1}, "callback must"),
     ],
 )

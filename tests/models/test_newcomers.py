@@ -80,8 +80,6 @@ def test_verbose_prints_some_iterations_or_every_one_and_calls_back(X, capsys):
     assert len(lines) == len(seen) == model.n_iter_ and lines[0].startswith("iteration 1: objective ")
     NMF(2, verbose=False, random_state=0, max_iter=3, tol=0).fit(X)
     assert not capsys.readouterr().out
-    with pytest.raises(ParameterError, match="verbose must be a whole number >= 0; got 'yes'"):
-        NMF(2, verbose="yes").fit(X)
 
 
 def test_a_custom_start_is_that_of_scikit_learn(X, rng):
@@ -174,6 +172,8 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
     [
         (None, {}, "X must hold the views, a list or a dict of arrays, or one matrix; got None; pass"),
         ({"sounds": VIEWS["sounds"][0]}, {}, r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is"),
+        ([], {}, "X must hold at least one view; got none"),
+        ({}, {}, "X must hold at least one view; got none"),
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         ([{"a": VIEWS["sounds"][i]} for i in range(10)], {}, r"each a dict of views; pass {name: numpy.array\(\[sa"),
         ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
@@ -213,6 +213,7 @@ def test_lists_of_samples_are_taken_with_the_cure_and_masks_of_features_as_they_
     mask = np.arange(7) < 4
     for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
         np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), expected)
+    np.testing.assert_array_equal(several(groups=[mask, ~mask]).fit_transform([*JOINED]), expected)  # rows of a matrix
 
 
 @pytest.mark.parametrize(

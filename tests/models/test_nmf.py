@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, Penalty
 from visionnmf.engine import penalties
@@ -265,31 +265,17 @@ def test_auto_takes_a_solver_that_can_minimise_the_loss(X):
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_components": 0}, "n_components must be a whole number >= 1; got 0"),
         ({"n_components": "auto", "components_init": np.ones((2, 40))}, "n_components must be a number with W, H or "),
-        ({"n_components": 2.5}, "n_components must be a whole number >= 1; got 2.5"),
         ({"loss": "l1"}, "loss must be one of .'auto', 'manhattan', .* or a number from -5 to 5 .*; got 'l1'"),
-        ({"loss": True}, "loss must be one of .*; got True"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),
         ({"loss": "huber", "loss_parameter": 0}, "loss_parameter of loss='huber' must be a finite number > 0; got 0"),
         ({"loss": "itakura-saito"}, "X must be > 0 for loss='itakura-saito'; got zeros; add a small constant"),
-        ({"solver": "simplex"}, "solver must be 'auto' or one of .*; got 'simplex'"),
         ({"solver": "hals"}, "solver must be .*, as .'admm'.* can; got 'hals', which does not minimise"),
-        ({"nuclear": -1}, "nuclear must be a finite number >= 0; got -1"),
         ({"nuclear": 1, "loss": "frobenius"}, "nuclear must be 0 for losses other than .*'elastic-net'.; got 1"),
-        ({"penalty_W": 3}, "penalty_W must be a visionnmf.Penalty or None; got 3"),
-        ({"missing_values": -1}, "missing_values must be None, numpy.nan or 0; got -1"),
-        ({"zero_weight": 2}, "zero_weight must be a number from 0 to 1; got 2"),
         ({"zero_weight": 0.5, "loss": "frobenius"}, "zero_weight must be 0 or 1 for losses other than 'manhattan'"),
-        ({"n_init": 0}, "n_init must be a whole number >= 1; got 0"),
         ({"update_components": False}, "components_init must be given with update_components=False; got None"),
         ({"components_init": np.ones((2, 40))}, r"components_init must have shape \(3, 40\); got \(2, 40\)"),
-        ({"init": "svd"}, "init must be one of"),
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"tol": -1}, "tol must be a finite number >= 0; got -1"),
-        ({"exact_codes": 1}, "exact_codes must be True or False; got 1"),
-        ({"measure_optimality": None}, "measure_optimality must be True or False; got None"),
     ],
 )
 def test_parameters_that_are_not_allowed(parameters, sentence, X):
@@ -298,15 +284,8 @@ def test_parameters_that_are_not_allowed(parameters, sentence, X):
         NMF(**{"n_components": 3, **parameters}).fit(X)
 
 
-def test_input_that_is_not_allowed(X):
+def test_factors_and_codes_of_another_shape_are_refused(X):
     model = NMF(3, random_state=0)
-    with pytest.raises(NotFittedError):
-        model.transform(X)
-    for value, sentence in ((np.nan, "NaN"), (np.inf, "infinity"), (-1.0, "Negative values in data passed to NMF")):
-        bad = X.copy()
-        bad[2, 3] = value
-        with pytest.raises(ValueError, match=sentence):
-            model.fit(bad)
     with pytest.raises(ParameterError, match=r"W must have shape \(60, 3\); got \(3, 60\)"):
         model.fit_transform(X, W=np.ones((3, 60)))
     with pytest.raises(ParameterError, match="H must hold finite numbers >= 0; got -1"):
@@ -320,19 +299,6 @@ def test_input_that_is_not_allowed(X):
 def test_sizes_beyond_the_dtype_are_refused(dtype, scale, X):
     with pytest.raises(ParameterError, match=r"X must have a mean from .*, too (large|small) .*; divide X"):
         NMF(2).fit((X * scale).astype(dtype))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("solver", "loss"), SCALE_FREE)
-@pytest.mark.parametrize("scale", [1e-11, 1e11])
-def test_sizes_within_the_dtype_change_nothing(solver, loss, scale, X):
-    factor = np.float32(4.0 ** np.round(np.log2(scale) / 2))  # its root is a power of 2, too: nothing is rounded
-    X = X.astype(np.float32)
-    model = NMF(3, solver=solver, loss=loss, random_state=0, max_iter=50)
-    W, H = quiet(model, X), model.components_
-    W_scaled = quiet(model, X * factor)
-    error = np.abs(W_scaled / factor @ model.components_ - W @ H).sum() / X.sum()
-    assert error < 1e-3
 
 
 # --- starts ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from visionnmf import NMF, OnlineNMF
@@ -133,23 +132,3 @@ def test_memory_maps_are_learnt_as_arrays_batch_by_batch(X, rng, tmp_path, shuff
         np.testing.assert_array_equal(clone(model).fit(mapped, weights=M).components_, expected.components_)
     with pytest.raises(ParameterError, match=r"weights must have the shape of X, \(60, 20\)"):
         clone(model).fit(mapped, weights=np.ones(7))
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "sentence"),
-    [
-        ("surrogate", {"weights": -np.ones((60, 20))}, "weights must be finite and >= 0"),
-        ("surrogate", {"weights": np.ones(3)}, "weights must have the shape of X"),
-        ("manhattan", {"sample_weight": np.ones(3)}, r"sample_weight must have shape \(60,\); got \(3,\)"),
-        ("manhattan", {"sample_weight": np.zeros(60)}, "sample_weight must not be 0 for all samples"),
-    ],
-)
-def test_weights_that_are_not_allowed_leave_the_model_as_it_was(method, given, sentence, X, model):
-    learnt = model(method).partial_fit(X)
-    before = learnt.components_.copy()
-    for learn in (learnt.partial_fit, model(method).fit):
-        with pytest.raises(ParameterError, match=sentence):
-            learn(X, **given)
-    np.testing.assert_array_equal(learnt.components_, before)
-    with pytest.raises(ParameterError, match="weights must be None for a sparse X"):
-        model("surrogate").fit(sp.csr_array(X), weights=np.ones(X.shape))

@@ -1,8 +1,6 @@
 """select_rank: the true rank of made data, scores by hand, and what it refuses."""
 
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,16 +83,6 @@ def test_scores_are_the_mean_loss_of_entries_that_were_hidden(rng):
                 assert found.scores[i, split] == pytest.approx(expected, rel=1e-6)
 
 
-def test_missing_entries_are_neither_shown_nor_asked_for(rng):
-    X = low_rank(rng, 2, (20, 15))
-    gaps = rng.random(X.shape) < 0.2
-    estimator = clone(QUICK).set_params(missing_values=np.nan)
-    found = select_rank(np.where(gaps, np.nan, X), [1, 2], estimator=estimator, random_state=0)
-    other = select_rank(np.where(gaps, 99, X), [1, 2], estimator=QUICK, weights=~gaps, random_state=0)
-    np.testing.assert_array_equal(found.scores, other.scores)
-    assert found.n_components == 2
-
-
 def test_seeds_callback_and_an_estimator_that_stays_as_it_is(rng):
     X = low_rank(rng, 2, (20, 15)).astype(np.float32)
     estimator = clone(QUICK).set_params(penalty_W=Penalty(l2=0.1), random_state=7)
@@ -157,14 +145,6 @@ def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
 def test_what_is_not_allowed(parameters, sentence):
     with pytest.raises(ParameterError, match=sentence):
         select_rank(np.ones((5, 4)), **{"ranks": [1], "estimator": QUICK, "random_state": 0, **parameters})
-
-
-@pytest.mark.slow
-def test_the_guide_runs():
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    assert len(examples) >= 4
-    exec("\n".join(examples), {})
 
 
 def test_a_proposal_of_the_largest_rank_says_so(rng):

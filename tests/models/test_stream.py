@@ -1,13 +1,11 @@
 """fit_stream: whatever the pieces the same model, a killed stream ends as one that was not, constant memory."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import tracemalloc
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -361,11 +359,3 @@ def test_memory_does_not_grow_with_the_stream():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 1.05 * peaks[1]
-
-
-@pytest.mark.slow
-def test_the_examples_of_the_guide_run():
-    guide = Path(__file__).resolve().parents[2] / "docs" / "online.md"
-    names = {}
-    for example in re.findall(r"```python\n(.*?)```", guide.read_text("utf-8"), re.DOTALL):
-        exec(example, names)

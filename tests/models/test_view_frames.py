@@ -116,19 +116,6 @@ def test_files_keep_the_names_of_features(frames, tmp_path):
         load_model(tmp_path / "m.npz")
 
 
-def test_vectors_and_no_views_are_refused():
-    """Two vectors were taken for two samples, and no views for a matrix of one axis."""
-    for vector, shape in ((np.ones(9), "(9,)"), (pandas.Series(np.ones(9)), "(9,)")):
-        message = f"view 0 must be an array of shape (n_samples, n_features); got one of shape {shape}; a view of one "
-        with pytest.raises(ParameterError, match=re.escape(message)):
-            quick().fit([vector, vector])
-    for none in ([], {}, ()):
-        with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
-            quick().fit(none)
-    rows = [row for row in np.arange(12.0).reshape(3, 4)]  # with groups these are the rows of one matrix
-    assert quick(groups=[0, 0, 1, 1]).fit_transform(rows).shape == (3, 2)
-
-
 @pytest.mark.parametrize("form", [dict, lambda frames: list(frames.values())])
 def test_codes_as_data_frames_keep_the_index_of_the_views(frames, form):
     """scikit-learn takes the index from a frame, and found none in a list or a dict of frames."""

@@ -19,6 +19,16 @@ TABLES = {
 HEADINGS = ("photo{}keywords", "Image{}Tags", "anything{}labels", "file_name{}what")
 
 
+@pytest.fixture
+def empty_photos(tmp_path):
+    """A folder of 36 files without content that are called as photographs."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(36):
+        (folder / f"{i}.png").touch()
+    return folder
+
+
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("heading", ["", *HEADINGS])
 def test_words_are_found_in_any_form(tmp_path, name, heading):
@@ -29,27 +39,20 @@ def test_words_are_found_in_any_form(tmp_path, name, heading):
 
 
 @pytest.mark.parametrize("cells", ["1,0", "1,0,0,1", "True,False", "1.0,0.0,1.0"])
-def test_a_column_for_each_word_is_refused(tmp_path, cells):
-    (tmp_path / "photos").mkdir()
-    for i in range(30):
-        (tmp_path / "photos" / f"{i}.png").touch()
+def test_a_column_for_each_word_is_refused(empty_photos, tmp_path, cells):
     path = tmp_path / "words.csv"
-    path.write_text("image,city,sea,sky,tree\n" + "".join(f"{i}.png,{cells}\n" for i in range(30)))
+    path.write_text("image,city,sea,sky,tree\n" + "".join(f"{i}.png,{cells}\n" for i in range(36)))
     with pytest.raises(UnreadableError, match=r"words\.csv: holds .* in columns; write the words of each image"):
-        images_with_words(tmp_path / "photos", path, None)
+        images_with_words(empty_photos, path, None)
     assert read_words(path)["3.png"][0] in ("1", "True", "1.0")
 
 
 @pytest.mark.parametrize("form", ["{i}.png,a{i} sea b{i}\n", "{i}.png,w{i},x{i}\n", "{i}.png,caption number {i}\n"])
-def test_a_table_in_which_words_do_not_repeat_is_refused(tmp_path, form):
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for i in range(30):
-        (photos / f"{i}.png").touch()
+def test_a_table_in_which_words_do_not_repeat_is_refused(empty_photos, tmp_path, form):
     path = tmp_path / "words.csv"
-    path.write_text("".join(form.format(i=i) for i in range(30)))
+    path.write_text("".join(form.format(i=i) for i in range(36)))
     with pytest.raises(UnreadableError, match=r"words\.csv: .* words occur only once, such as '.*0.*'; put each word"):
-        images_with_words(photos, path, None)
+        images_with_words(empty_photos, path, None)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +70,10 @@ def test_a_table_in_which_words_do_not_repeat_is_refused(tmp_path, form):
         ("1999", None),
     ],
 )
-def test_lists_without_commas_and_columns_of_numbers_are_refused(tmp_path, form, message):
-    photos, words = tmp_path / "photos", ["city", "sea", "sky", "tree", "hill", "snow"]
-    photos.mkdir()
-    for i in range(36):
-        (photos / f"{i}.png").touch()
+def test_lists_without_commas_and_columns_of_numbers_are_refused(empty_photos, tmp_path, form, message):
+    words = ["city", "sea", "sky", "tree", "hill", "snow"]
     rows = (form.format(words[i % 6], words[(i + 1 + i // 12) % 6]) for i in range(36))
     (tmp_path / "words.csv").write_text("".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
     error, match = (UnreadableError, message) if message else (ParameterError, "source must be a table of features")
     with pytest.raises(error, match=match):
-        images_with_words(photos, tmp_path / "words.csv", None)
+        images_with_words(empty_photos, tmp_path / "words.csv", None)

@@ -4,15 +4,13 @@ import io
 import json
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import av
 import numpy as np
 import pytest
 from background_settings import follow
 from clips import encode
-from helpers import write_video
+from helpers import serving, write_video
 from typer.testing import CliRunner
 
 from visionnmf.apps.cli import app
@@ -67,27 +65,19 @@ def test_a_signal_while_a_lost_source_is_looked_for_finishes_the_results(tmp_pat
         for _ in range(30):
             output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), format="rgb24")))
         output.mux(stream.encode(None))
-    asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            if len(asked) > 1:
-                self.send_error(503)
-                return
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(file.getvalue())
+    def answer(request):
+        if len(server.asked) > 1:
+            request.send_error(503)
+            return
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(file.getvalue())
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/yard"
-        report = follow(address, out=tmp_path / "out", masks="ffv1", until=lambda: len(asked) > 1)
-        server.shutdown()
-    assert report.frames == 30 and len(asked) == 2
+    with serving(answer) as server:
+        settings = {"out": tmp_path / "out", "masks": "ffv1", "until": lambda: len(server.asked) > 1}
+        report = follow(f"{server.url}/yard", **settings)
+    assert report.frames == 30 and len(server.asked) == 2
     assert (tmp_path / "out" / "yard_foreground.mkv").exists() and (tmp_path / "out" / "yard_background.png").exists()
 
 

@@ -39,17 +39,22 @@ def test_boxes_of_connected_parts():
     assert len(find_boxes(noise, 0)) == 1000
 
 
-def found(active, times, **settings):
-    """Events of a clip in which a part moves at the frames `active`, `size` pixels wide."""
-    finder = EventFinder(EventSettings(**settings), 0.1)
-    events = []
+def found(active, times, finder=EventFinder, doubtful=(), stands=False, **settings):
+    """Events of a clip in which a part moves, or stands, at the frames `active`."""
+    finder, events = finder(EventSettings(**settings), times[1] - times[0]), []
     for index, time in enumerate(times):
         mask = np.zeros((HEIGHT, WIDTH), np.uint8)
         if index in active:
-            mask[10:20, index : index + 5 + index % 3] = 255
+            mask[10:20, slice(20, 40) if stands else slice(index, index + 5 + index % 3)] = 255
         frame = np.full((HEIGHT, WIDTH, 3), index, np.uint8)
-        events += finder.add(Separated(index, frame, frame, mask, time), find_boxes(mask, 0))
+        part = Separated(index, frame, frame, mask, time, index in doubtful)
+        events += finder.add(part, find_boxes(mask, 0))
     return events + finder.end()
+
+
+def spans_at(*clip, **settings):
+    """Start and end of the events of a clip in which a part stands."""
+    return [(event.start, event.end) for event in found(*clip, stands=True, **settings)]
 
 
 EVEN = [i / 10 for i in range(50)]
@@ -90,19 +95,6 @@ def test_without_padding_every_stop_ends_an_event():
     assert len(found(range(5, 45), jittered, padding=0.0)) == 1
 
 
-def spans_at(active, times, finder=EventFinder, doubtful=(), **settings):
-    """Start and end of the events of a clip in which a part moves at the frames `active`."""
-    found, events = finder(EventSettings(**settings), times[1] - times[0]), []
-    for index, time in enumerate(times):
-        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
-        if index in active:
-            mask[10:20, 20:40] = 255
-        frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
-        part = Separated(index, frame, frame, mask, time, index in doubtful)
-        events += found.add(part, find_boxes(mask, 0))
-    return [(event.start, event.end) for event in events + found.end()]
-
-
 BOTH = pytest.mark.parametrize("finder", [EventFinder, ObjectFinder])
 
 
@@ -117,14 +109,7 @@ BOTH = pytest.mark.parametrize("finder", [EventFinder, ObjectFinder])
     ],
 )
 def test_a_note_says_which_ends_were_not_seen(finder, active, note):
-    finder = finder(EventSettings(padding=1.0), 0.1)
-    events = []
-    for index, time in enumerate(EVEN):
-        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
-        mask[10:20, 20:40] = 255 * (index in active)
-        frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
-        events += finder.add(Separated(index, frame, frame, mask, time), find_boxes(mask, 0))
-    (event,) = events + finder.end()
+    (event,) = found(active, EVEN, finder, stands=True, padding=1.0)
     assert event.note == note and (event.start, event.end) == pytest.approx((0, 5))
     row = {"event": 1, "start": event.start, "end": event.end, "peak_area": 0.5, "note": event.note}
     assert event_sentence(row).endswith(note or "of the picture")

@@ -74,14 +74,6 @@ def test_what_is_written(clip, made, tmp_path):
         follow(clip, out=tmp_path, masks="png")
 
 
-@pytest.mark.parametrize(("masks", "name"), [("ffv1", "yard_foreground.mkv"), ("h264", "yard_foreground.mp4")])
-def test_masks_as_video(clip, tmp_path, masks, name):
-    seen = []
-    follow(clip, out=tmp_path, masks=masks, on_frame=lambda part: seen.append(part.mask), max_frames=40)
-    found = np.stack([frame[..., 0] for frame in VideoReader(tmp_path / name)])
-    assert np.abs(found.astype(int) - np.stack(seen)).mean() < (1e-9 if masks == "ffv1" else 4)
-
-
 def test_a_run_that_was_ended_goes_on(clip, tmp_path):
     whole, parts = [], []
     follow(clip, out=tmp_path / "a", warm_up=10, on_frame=lambda part: whole.append((part.time, part.mask)))
@@ -158,14 +150,6 @@ def test_what_is_refused(clip, tmp_path, made):
 
 def invoke(*arguments):
     return CliRunner().invoke(app, ["background", *map(str, arguments)])
-
-
-def test_the_help_has_headings():
-    lines = invoke("--help").output.splitlines()
-    headings = [line.rstrip(":") for line in lines if line and line[0] != " " and line.endswith(":")]
-    assert headings == ["Arguments", "Input", "Region", "Output", "Events", "Live", "Advanced", "Options"]
-    option = next(n for n, line in enumerate(lines) if line.startswith("  --live "))
-    assert lines.index("Live:") < option < lines.index("Advanced:")
 
 
 def test_the_command(clip, tmp_path):

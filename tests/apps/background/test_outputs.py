@@ -156,14 +156,6 @@ def test_fewer_large_frames_wait_for_an_encoder(tmp_path, monkeypatch):
     assert accepted("larger.mp4") == 1
 
 
-def test_what_is_refused(clip, tmp_path):
-    with pytest.raises(ParameterError, match="masks must be one of"):
-        separate(clip, out=tmp_path, masks="gif")
-    with pytest.raises(ParameterError, match="coco must be"):
-        separate(clip, out=tmp_path, coco=3)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_boxes_of_a_least_area_without_events(clip, tmp_path):
     for area, out in (("0.0005", "all"), ("0.9", "none")):
         given = "--min-area", area, "--coco", "--frame-table", "csv", "--out", str(tmp_path / out)

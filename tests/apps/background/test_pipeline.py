@@ -255,21 +255,6 @@ def test_a_truncated_video_says_so(clip, tmp_path):
     assert len(read(tmp_path / "out" / "cut_foreground.mkv")[0]) == report.frames
 
 
-def test_inputs_that_are_no_video(tmp_path):
-    with pytest.raises(UnreadableError, match="no such file"):
-        separate(tmp_path / "missing.mp4", out=tmp_path / "out")
-    (tmp_path / "text.mp4").write_text("not a video")
-    with pytest.raises(UnreadableError):
-        separate(tmp_path / "text.mp4", out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_that_cannot_be_made(clip, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(MediaError, match=r"file/out: cannot be written"):
-        separate(clip, out=tmp_path / "file" / "out")
-
-
 def test_frames_keep_their_times(tmp_path, rng):
     """Frame 30 of a clip of a variable rate stands where it stood."""
     ticks = [3 * i if i < 20 else 60 + 9 * (i - 20) for i in range(40)]  # 1/60 s: first 20 frames a second, then 6.7

@@ -37,8 +37,9 @@ def test_a_folder_is_mirrored_with_what_lies_beneath(tmp_path):
     assert deep.exit_code == 0
     assert labels(tmp_path / "out") == ["a_labels.png", "deep/B_labels.png", "deep/er/c_labels.png"]
     assert [line.rsplit(" ", 1)[-1] for line in deep.stderr.splitlines()[:3]] == ["(1/3)", "(2/3)", "(3/3)"]
-    inside = run("segment", tmp_path / "in", "-r", "-o", tmp_path / "in" / "results")
-    assert inside.exit_code == 2 and "would be taken for inputs" in inside.stderr
+    for options in (["-o", tmp_path / "in"], ["-r", "-o", tmp_path / "in" / "results"]):
+        inside = run("segment", tmp_path / "in", *options)
+        assert inside.exit_code == 2 and "would be taken for inputs" in inside.stderr
 
 
 def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):

@@ -224,16 +224,6 @@ def histories(tmp_path):
     return {name: tmp_path / f"{name}.log" for name in habits}
 
 
-def test_masquerade_keep_writes_what_was_learnt(histories, tmp_path):
-    model = tmp_path / "m.npz"
-    run("masquerade", "train", histories["ann"], "--model", model)
-    before = model.read_bytes()
-    run("masquerade", "score", model, histories["ann"])
-    assert model.read_bytes() == before
-    assert run("masquerade", "score", model, histories["ann"], "--keep").exit_code == 0
-    assert model.read_bytes() != before
-
-
 @pytest.fixture(scope="module")
 def long_clip(tmp_path_factory):
     noise = np.random.default_rng(0).integers(0, 255, (200, 180, 240, 3), dtype=np.uint8)  # slow to encode

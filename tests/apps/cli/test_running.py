@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from helpers import all_commands, run_command
+from helpers import all_commands
 
 from visionnmf.apps import cli
 from visionnmf.apps.cli import console, options, signals
@@ -227,20 +227,6 @@ def test_no_message_of_the_library_speaks_of_options():
             if "cli" not in path.parts and not declares and not path.is_symlink():
                 found = re.findall(r"""["'][^"'\n]*(?<![\w-])--[a-z][a-z-]+[^"'\n]*["']""", path.read_text())
                 assert not found, f"{path}: {found}"
-
-
-def test_a_log_without_commands_cannot_be_used(tmp_path):
-    good, junk, model = tmp_path / "ann.log", tmp_path / "junk.log", tmp_path / "m.npz"
-    good.write_text("ls\ncd\nvi\n" * 200)
-    junk.write_text("\n\n")
-    assert run_command("masquerade", "train", good, "--model", model).exit_code == 0
-    nothing = run_command("masquerade", "score", model, good, "--format", "jsonl")
-    assert nothing.exit_code == 2 and not nothing.stdout
-    assert nothing.stderr == f"visionnmf: {good}: holds no command; check the format\n"
-    some = run_command("masquerade", "score", model, junk, good)
-    assert some.exit_code == 1 and some.stdout.count("\n") == 8 and "junk.log: holds no command" in some.stderr
-    partly = run_command("masquerade", "train", good, junk, "--model", tmp_path / "n.npz")
-    assert partly.exit_code == 1 and "left out" in partly.stdout and (tmp_path / "n.npz").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])

@@ -80,17 +80,20 @@ def test_methods_are_chosen_by_name():
         chosen_methods(Comparison(methods=("magic",)), known, ())
 
 
-def test_results_of_somebody_else_are_kept_and_plots_need_a_folder(tmp_path):
-    with pytest.raises(ParameterError, match="out must be a folder for the plots"):
-        Comparison(plots=True)
-    (tmp_path / "results.csv").write_text("mine")
-    with pytest.raises(OutputExistsError, match=r"results.csv: exists already"):
-        evaluate(study(), Comparison(out=tmp_path))
-    assert (tmp_path / "results.csv").read_text() == "mine"
+@pytest.mark.parametrize("name", ["results.csv", "scores.png"])
+def test_results_of_somebody_else_are_kept_before_the_jobs(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OutputExistsError, match=f"{name}: exists already"):
+        evaluate(study(), Comparison(plots=True, out=tmp_path))
+    assert (tmp_path / name).read_text() == "mine" and not list((tmp_path / "jobs").glob("*"))
 
 
 def test_every_evaluation_draws_its_table(tmp_path):
     pytest.importorskip("matplotlib")
-    report = evaluate(study(), Comparison(plots=True, out=tmp_path))
+    with pytest.raises(ParameterError, match="out must be a folder for the plots"):
+        Comparison(plots=True)
+    evaluate(study(), Comparison(plots=True, out=tmp_path))
+    report = evaluate(study(), Comparison(plots=True, out=tmp_path))  # goes on: the picture is its own
     assert report.outputs == [str(tmp_path / "results.csv"), str(tmp_path / "scores.png")]
     assert (tmp_path / "scores.png").read_bytes().startswith(b"\x89PNG")

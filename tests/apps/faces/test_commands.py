@@ -18,7 +18,6 @@ from visionnmf.apps.faces import (
     FaceRecognizer,
     distances,
     identification,
-    identify,
     load,
     reading,
     save,
@@ -423,11 +422,6 @@ def test_a_person_is_added_without_training(folder, tmp_path, rng):
     assert again.exit_code == 2 and "--force" in again.stderr
     hint = run("faces", "add", tmp_path / "b.npz", rest, "--name", "Di", "--model", tmp_path / "d.npz")
     assert hint.exit_code == 2 and "--recursive looks into its folders" in hint.stderr
-
-
-def test_models_may_be_given_by_their_files(model, folder):
-    one = folder / "person 1" / "0.png"
-    assert identify(model[0], one).identity == identify(load(model[0]), one).identity
 
 
 def test_no_input_is_replaced(model, folder, faces, tmp_path):

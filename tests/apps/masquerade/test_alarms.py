@@ -106,6 +106,8 @@ def test_a_log_that_is_read_again_is_judged_and_not_learnt_again(jobs, timed, mo
         run = run_command(*base)
         return [json.loads(line) for line in run.stdout.splitlines()]
 
+    run_command(*base[:4])
+    assert kept.read_bytes() == model.read_bytes()  # without --keep
     first = night()
     assert [(one["verdict"], one["learnt_before"]) for one in first[1:4]] == [("alarm", False)] * 3
     counts = dict(load(kept).scorers["ann"].profile_.commands)

@@ -8,7 +8,7 @@ import pytest
 
 from visionnmf import choices
 from visionnmf.apps.masquerade import Judging, LogSource, ScorerSettings, SessionCutting, load, score, train, training
-from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import OutputExistsError, ParameterError, TooLargeError, UnreadableError
 
 SIZE = 20
 CUT = SessionCutting(size=SIZE)
@@ -136,8 +136,6 @@ def test_sessions_by_idle_time_and_short_rests(tmp_path):
     assert train([log], cutting=CUT).users[0]["sessions"] == 2
     log.write_text("ls\n" * 3)
     assert train([log], cutting=CUT).users[0]["sessions"] == 1
-    with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
-        train([log], cutting=SessionCutting(idle=5.0))
     with pytest.raises(ParameterError, match="idle must be a finite number > 0; got inf"):
         SessionCutting(idle=math.inf)
 

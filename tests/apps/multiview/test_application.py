@@ -250,17 +250,6 @@ def test_inputs_are_never_overwritten(files, made):
     assert before == {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
 
 
-def test_a_strange_plot_is_refused_before_the_jobs(files):
-    arguments = ("both.npz", "--splits", 1, "--methods", "concatenation", "--plots", "--out", "r")
-    (files / "r").mkdir()
-    (files / "r" / "scores.png").write_text("mine")
-    result = run_command("evaluate", "multiview", *arguments)
-    assert result.exit_code == 2 and "scores.png" in result.stderr
-    assert (files / "r" / "scores.png").read_text() == "mine" and not list((files / "r" / "jobs").iterdir())
-    assert run_command("evaluate", "multiview", *arguments, "--force").exit_code == 0
-    assert run_command("evaluate", "multiview", *arguments).exit_code == 0  # goes on: the plot is its own
-
-
 def test_ranges_of_a_file_are_finite(files):
     run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
     for name in ("preparation.lows_.images", "preparation.widths_.images"):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from visionnmf.apps.segmentation import cues, hierarchy, kernels, regions, segment
+from visionnmf.apps.segmentation import cues, hierarchy, kernels, regions
 from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.network import load_network
-from visionnmf.apps.segmentation.regions import BorderModel, load_border_model, merge_regions
+from visionnmf.apps.segmentation.regions import load_border_model, merge_regions
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import ParameterError
 
@@ -171,34 +171,6 @@ def test_merging_takes_the_weakest_border_and_judges_anew(partition: regions.Par
                 other = ({a, b} - {i, j}).pop()
                 sides[other, n + step] = sides.get((other, n + step), 0) + border
     assert len(sums) == 1
-
-
-def test_a_strength_that_knows_nothing_is_noticed(image: np.ndarray) -> None:
-    """Sabotage: with one leaf in place of the trees the covering of a mosaic falls."""
-    from visionnmf.apps.segmentation import segmenter
-    from visionnmf.apps.segmentation.scores import covering
-
-    mosaic = make_mosaic(90, 120, n_segments=6, noise=0.1, random_state=5)
-    good = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
-    leaf = kernels.BorderTrees(
-        np.zeros(1, np.int32), np.full(1, -1, np.int8), *(np.zeros(1, t) for t in (np.float32, np.int32, np.float32))
-    )
-    blind = BorderModel(leaf, 0.5, 0.3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segmenter, "load_border_model", lambda: blind)
-        bad = covering(segment(mosaic.image, 6).labels, [mosaic.labels])
-    assert good > 0.8
-    assert bad < good - 0.15
-
-
-def test_what_was_learnt_is_plain_arrays() -> None:
-    learnt = load_border_model()
-    roots, features, thresholds, children, values = learnt.trees
-    assert len(roots) == 150
-    assert features.max() < len(kernels.FEATURES)
-    assert len(features) == len(thresholds) == len(children) == len(values)
-    inner = features >= 0
-    assert (children[inner] > np.arange(len(features))[inner]).all()  # no circle
 
 
 def test_region_adjacency_lists_each_touching_pair() -> None:

@@ -73,13 +73,7 @@ def test_the_model_is_evaluated_at_the_stored_entries(rng):
 
 def hals_naive(X, F, last, points, G, momentum, low, high, l1, l2, sweeps, totals=None):
     right = X @ points if totals is None else totals + X @ points
-    F = F.copy()
-    for _ in range(sweeps):
-        for j in range(len(F)):
-            for k in range(F.shape[1]):
-                gradient = G[k] @ F[j] + l2[k] * F[j, k] + l1[k] - right[j, k]
-                if G[k, k] + l2[k] > 0:
-                    F[j, k] = np.clip(F[j, k] - gradient / (G[k, k] + l2[k]), low, high)
+    F = naive.hals(F.T, G + np.diag(l2), (right - l1).T, low, high, 0.0, sweeps).T
     return np.clip(F + momentum * (F - last), low, high), F, right
 
 

@@ -99,18 +99,6 @@ def test_mu_is_scikit_learns(beta, l1, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [KL, IS, Loss("beta", 1.5)])
-def test_missing_entries_are_recovered(loss, rng):
-    clean = rng.gamma(2, size=(40, 2)) @ rng.gamma(2, size=(2, 30)) + 0.01
-    mask = (rng.random(clean.shape) < 0.7).astype(float)
-    problem = Problem(clean * mask, loss, weights=mask)
-    Wt, H, _ = run(problem, 3, rng, "sbcd", max_iter=300)
-    hidden = mask == 0
-    error = np.abs(Wt.T @ H - clean)[hidden].mean() / clean[hidden].mean()
-    assert error < 0.05
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["sbcd", "ccd"])
 def test_a_weight_of_two_is_a_row_twice(solver, rng):
     X = make(rng)

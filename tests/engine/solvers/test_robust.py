@@ -313,14 +313,6 @@ def test_codes_are_optimal(loss, kind, weights, dtype, rng):
         assert found <= best * (1 + 2e-3) and found >= best * (1 - 1e-5)
 
 
-def test_codes_of_rows_without_a_known_entry_are_finite(rng):
-    X, A, M = rng.random((3, 9)), rng.random((2, 9)), np.ones((3, 9))
-    X[1], M[1] = 0, 0
-    for loss in BY_ROW:
-        assert np.isfinite(solve_codes(Problem(X, loss, weights=M), A)).all()
-    assert np.isfinite(solve_codes(Problem(X, MANHATTAN), np.zeros((2, 9)))).all()
-
-
 def test_sweeps_of_rri_finish_what_admm_begins(rng):
     _, X, _ = low_rank(rng, 60, 40, outliers=0.2, dtype=np.float64)
     problem = Problem(X, MANHATTAN)
