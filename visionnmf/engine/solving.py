@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ from visionnmf._checks import shown
 from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
-from .arrays import fitting
+from .arrays import admm as device_admm, descent as device_descent
 from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
@@ -141,6 +142,9 @@ SOLVERS: dict[str, Solver] = {
     "rri-printed": Solver(rri.iterate_as_printed, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, published=True),
 }
 
+# What runs in place of the solvers that take data elsewhere, on a device.
+ON_DEVICE: dict[str, Iterate] = {"admm": device_admm.iterate, "hals": device_descent.iterate}
+
 
 def check_solver(solver: Any) -> None:
     """Raise ParameterError if `solver` is neither "auto" nor a key of :data:`SOLVERS`."""
@@ -193,14 +197,15 @@ def fit(
 ) -> Fit:
     """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
     rule = None if stop == "auto" else STOPPING_RULES[stop](problem, Wt, H, tol)
+    on_device = is_not_numpy(problem.X)  # where nothing tells of the gradient
     return run(
-        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
+        (ON_DEVICE[solver] if on_device else SOLVERS[solver].iterate)(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
         rule=rule,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=lambda: optimality(problem, Wt, H),
+        optimality=None if on_device else lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
 
@@ -322,10 +327,13 @@ def check_codes(problem: Problem) -> None:
 def solve_codes(problem: Problem, H: Any, *, exact: bool = True) -> Any:
     """Return the codes (r, n_samples) of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
+    same = problem.loss.record.codes_as
+    if same is not None and not problem.penalty_W.shrinks:  # with l1 or l2 the codes of both losses differ
+        problem = replace(problem, loss=Loss(same))
     shape = (H.shape[0], problem.X.shape[0])
     if is_not_numpy(problem.X):
         Wt = namespace_of(H).zeros(shape, dtype=H.dtype, device=H.device)
-        fitting.codes(problem, Wt, H)
+        (device_descent if problem.loss.name == "frobenius" else device_admm).codes(problem, Wt, H)
     else:
         Wt = np.empty(shape, problem.X.dtype)
         solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"
