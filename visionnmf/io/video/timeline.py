@@ -56,6 +56,13 @@ class TimedFrame(NamedTuple):
 class FrameReader(ABC):
     """What all readers share: the ``with`` block closes the source, and a ``for`` loop goes over its pictures."""
 
+    begins_anew = True
+    has_sound = truncated = False
+    frames_read = damaged = reconnections = 0
+    time = 0.0
+    problem: str | None = None
+    declared_frames: int | None = None
+
     @abstractmethod
     def timed(self) -> Iterator[TimedFrame]:
         """Begin a loop over the frames with their times."""
