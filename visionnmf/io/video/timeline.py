@@ -37,20 +37,11 @@ ASKED_STEPS = 1000  # whose median is a frame, in shifts of time stamps
 
 
 class TimedFrame(NamedTuple):
-    """A frame with its time.
+    """A frame with its time."""
 
-    Attributes
-    ----------
-    picture : ndarray of uint8 [shape=(height, width, 3)]
-    time : float
-        When it is shown, in seconds from the beginning of the source.
-    is_doubtful : bool
-        Whether the frame, or one since the last key frame, came damaged.
-    """
-
-    picture: Any
-    time: float
-    is_doubtful: bool = False
+    picture: Any  # ndarray of uint8 (height, width, 3)
+    time: float  # when it is shown, in seconds from the beginning of the source
+    is_doubtful: bool = False  # whether the frame, or one since the last key frame, came damaged
 
 
 class FrameReader(ABC):
