@@ -53,7 +53,7 @@ from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality, projected_gradient
 from .penalties import ANY, L1, L2, SEPARABLE, Graph, Penalties, Simplex, Term
 from .problem import Problem, Report
-from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
+from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, spg
 from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
 
 UNCHANGED = 40  # iterations; of the rule "clusters"
@@ -129,12 +129,15 @@ SOLVERS: dict[str, Solver] = {
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True, published=True),
     "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True, sparse=True, published=True),
-    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True, published=True),
     **{
         name: Solver(
-            partial(sbcd_published.iterate, weights_from=source), _divergence, SEPARABLE, weights=True, published=True
+            partial(sbcd.iterate_as_published, weights_from=source),
+            _divergence,
+            SEPARABLE,
+            weights=True,
+            published=True,
         )
-        for name, source in (("al-a", "data"), ("al-b", "nothing"))
+        for name, source in (("sbcd-plain", "model"), ("al-a", "data"), ("al-b", "nothing"))
     },
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True, published=True),
