@@ -67,14 +67,9 @@ class Problem:
             weights[np.repeat(np.arange(len(weights)), np.diff(self.X.indptr)), self.X.indices] = 1
         return replace(self, X=self.X.toarray(), weights=weights, zero_weight=1.0)
 
-    @property
-    def is_scale_free(self) -> bool:
-        """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""
-        return self.penalty_W.is_cone and self.penalty_H.is_cone
-
     def normalise(self, H: Any) -> Any:
         """Divide components `H` (r, n) by their norms, in place, unless a constraint depends on their scale."""
-        if not self.is_scale_free:
+        if not (self.penalty_W.is_cone and self.penalty_H.is_cone):
             return namespace_of(H).ones_like(H[:, 0])
         norms = norms_of(H)
         H /= norms[:, None]
