@@ -27,8 +27,8 @@ from sklearn.cluster import KMeans, spectral_clustering
 
 from visionnmf import choices
 from visionnmf._checks import RandomState, check_choice, check_count, check_random_state
+from visionnmf.engine.blocks import sum_rounding
 from visionnmf.engine.kernels import manhattan
-from visionnmf.engine.solvers.rri import sum_rounding
 from visionnmf.engine.starts import spread_symmetric
 from visionnmf.features import proximity_affinity, reduce_image
 

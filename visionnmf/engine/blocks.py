@@ -163,6 +163,11 @@ def rows_per_block(n_features: int) -> int:
     return max(1, BLOCK_ELEMENTS // max(1, n_features))
 
 
+def sum_rounding(dtype: Any) -> float:
+    """Return the relative rounding error of a sum over a row in this dtype: 8 units, as chunks are summed."""
+    return 8 * float(np.finfo(dtype).eps)
+
+
 def row_blocks(X: Any, size: int = BLOCK_ELEMENTS) -> list[Block]:
     """Split rows into ranges of about `size` entries, stored ones if sparse, whatever the number of threads."""
     if not sp.issparse(X):

@@ -109,6 +109,9 @@ class Proximal(Term):
     A penalty has at most one, because two do not compose.
     """
 
+    def value(self, F: Array) -> float:
+        return 0.0  # a constraint costs nothing; norms say what they cost
+
     @abstractmethod
     def prox(self, F: Array, step: float | Array) -> None:
         """Apply the proximal operator: move `F` to a nearby factor with a smaller penalty, in place.
@@ -139,9 +142,6 @@ class Box(Proximal):
 
     kind = "box"
 
-    def value(self, F: Array) -> float:
-        return 0.0  # a constraint costs nothing
-
     def prox(self, F: Array, step: float | Array) -> None:
         self.feasible(F)
 
@@ -162,9 +162,6 @@ class Bounds(Proximal):
 
     kind = "bounds"
     of_points = True
-
-    def value(self, F: Array) -> float:
-        return 0.0  # a constraint costs nothing
 
     def component(self, k: int) -> Bounds:
         return Bounds(self.low[k : k + 1], self.high[k : k + 1], self.name)
@@ -252,8 +249,7 @@ class Graph(Smooth):
         return total
 
     def add_gradient(self, F: Array, out: Array) -> None:
-        # the gradient at F (n_components, n_points) is F L = F D - F S: L is the Laplacian of the graph of points, D
-        # holds its degrees, and S is the sparse affinity
+        # F L = F D - F S
         out += F * self.degrees.astype(F.dtype)
         out -= (self.affinity.astype(F.dtype, copy=False) @ np.ascontiguousarray(F.T)).T
 
@@ -266,8 +262,7 @@ class Graph(Smooth):
     @cached_property
     def largest_eigenvalue(self) -> float:
         """The largest eigenvalue of the Laplacian, which :meth:`lipschitz` bounds at far less cost."""
-        # `affinity` (n_points, n_points) are the weights of edges, and `degrees` its row sums; the eigenvalue is exact
-        # for small graphs, otherwise by the Lanczos method from a fixed random start
+        # exact for small graphs, otherwise by the Lanczos method from a fixed random start
         L = sp.csr_array(sp.diags_array(self.degrees) - self.affinity)
         if L.shape[0] <= DENSE_POINTS:
             return float(np.linalg.eigvalsh(L.toarray())[-1])
@@ -299,9 +294,6 @@ class Simplex(Proximal):
     def couples_components(self) -> bool:  # type: ignore[override]
         """Whether components are tied together: by sums over a point ("columns"), but not over a component ("rows")."""
         return self.side == "columns"
-
-    def value(self, F: Array) -> float:
-        return 0.0  # a constraint costs nothing
 
     def prox(self, F: Array, step: float | Array) -> None:
         if self.side == "columns":

@@ -5,7 +5,7 @@ A :class:`Report` holds the figures of final factors: their loss and penalty, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,28 +21,17 @@ from .penalties import NONNEGATIVE, Penalties
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """``loss(X, W H; weights) + penalty_W(W) + penalty_H(H)``, over ``W, H >= 0``.
+    """``loss(X, W H; weights) + penalty_W(W) + penalty_H(H)``, over ``W, H >= 0``."""
 
-    Attributes
-    ----------
-    X : ndarray, C-contiguous, or scipy.sparse.csr_array [shape=(n_samples, n_features), >= 0, finite]
-        float32 or float64. An entry of weight 0 is missing, and must be 0. Also an array of another library, on its
-        device, where the factors then lie as well.
-    loss : Loss
-    penalty_W, penalty_H : Penalties
-        Penalties of the codes ``Wt`` (n_components, n_samples) and of the components ``H`` (n_components, n_features).
-    weights : ndarray [shape=(n_samples, n_features), >= 0], optional
-        Weights of the entries, in the dtype of `X`; for dense `X` only.
-    zero_weight : float in [0, 1], default=1
-        Weight of the entries that a sparse `X` does not store; 0 if they are missing. Values between 0 and 1
-        are allowed only for the Manhattan loss (Seraghiti et al. 2026).
-    """
-
+    # (n_samples, n_features), C-contiguous or a csr_array, float32 or float64, >= 0 and finite; where the weight is 0,
+    # an entry is missing, and must be 0. Or an array of another library, on its device, where the factors lie then.
     X: Any
     loss: Loss
-    penalty_W: Penalties = field(default=NONNEGATIVE)
-    penalty_H: Penalties = field(default=NONNEGATIVE)
-    weights: Array | None = None
+    penalty_W: Penalties = NONNEGATIVE  # of the codes ``Wt`` (n_components, n_samples)
+    penalty_H: Penalties = NONNEGATIVE  # of the components ``H`` (n_components, n_features)
+    weights: Array | None = None  # of the entries of a dense `X`, >= 0, of its shape and dtype
+    # from 0 to 1, of the entries that a sparse `X` does not store; 0 if they are missing. Values between are for the
+    # Manhattan loss only (Seraghiti et al. 2026).
     zero_weight: float = 1.0
 
     @property
@@ -78,14 +67,9 @@ class Problem:
             weights[np.repeat(np.arange(len(weights)), np.diff(self.X.indptr)), self.X.indices] = 1
         return replace(self, X=self.X.toarray(), weights=weights, zero_weight=1.0)
 
-    @property
-    def is_scale_free(self) -> bool:
-        """Whether components may be divided by any number and codes multiplied by it, see :meth:`rescaled`."""
-        return self.penalty_W.is_cone and self.penalty_H.is_cone
-
     def normalise(self, H: Any) -> Any:
         """Divide components `H` (r, n) by their norms, in place, unless a constraint depends on their scale."""
-        if not self.is_scale_free:
+        if not (self.penalty_W.is_cone and self.penalty_H.is_cone):
             return namespace_of(H).ones_like(H[:, 0])
         norms = norms_of(H)
         H /= norms[:, None]

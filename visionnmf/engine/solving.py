@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -45,14 +46,14 @@ from visionnmf._checks import shown
 from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
-from .arrays import fitting
+from .arrays import admm as device_admm, descent as device_descent
 from .arrays.namespace import is_not_numpy, namespace_of
 from .blocks import one_blas_thread
 from .losses import LOSSES, Loss, LossRecord
 from .optimality import optimality, projected_gradient
 from .penalties import ANY, L1, L2, SEPARABLE, Graph, Penalties, Simplex, Term
 from .problem import Problem, Report
-from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, sbcd_published, spg
+from .solvers import admm, hals, mu, nenmf, ogm, rri, sbcd, spg
 from .stopping import Callback, Fit, Iteration, StopAfter, exact_objective, run
 
 UNCHANGED = 40  # iterations; of the rule "clusters"
@@ -128,18 +129,24 @@ SOLVERS: dict[str, Solver] = {
     "admm": Solver(admm.iterate, lambda record: record.proximal is not None, ANY, weights=True, elsewhere=True),
     "rri": Solver(rri.iterate, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, sparse=True, published=True),
     "mu": Solver(mu.iterate, _divergence, (L1, L2, Graph), weights=True, sparse=True, published=True),
-    "sbcd-plain": Solver(sbcd_published.iterate, _divergence, SEPARABLE, weights=True, published=True),
     **{
         name: Solver(
-            partial(sbcd_published.iterate, weights_from=source), _divergence, SEPARABLE, weights=True, published=True
+            partial(sbcd.iterate_as_published, weights_from=source),
+            _divergence,
+            SEPARABLE,
+            weights=True,
+            published=True,
         )
-        for name, source in (("al-a", "data"), ("al-b", "nothing"))
+        for name, source in (("sbcd-plain", "model"), ("al-a", "data"), ("al-b", "nothing"))
     },
     "ogm": Solver(ogm.iterate, _only(ogm.LOSSES), ANY, weights=True),
     "ogm-paper": Solver(ogm.iterate_as_published, _only(ogm.LOSSES), ANY, weights=True, published=True),
     "ogm-printed": Solver(ogm.iterate_as_printed, _only(ogm.LOSSES), ANY, weights=True, published=True),
     "rri-printed": Solver(rri.iterate_as_printed, _only(rri.LOSSES), (*SEPARABLE, Graph), weights=True, published=True),
 }
+
+# What runs in place of the solvers that take data elsewhere, on a device.
+ON_DEVICE: dict[str, Iterate] = {"admm": device_admm.iterate, "hals": device_descent.iterate}
 
 
 def check_solver(solver: Any) -> None:
@@ -193,14 +200,15 @@ def fit(
 ) -> Fit:
     """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
     rule = None if stop == "auto" else STOPPING_RULES[stop](problem, Wt, H, tol)
+    on_device = is_not_numpy(problem.X)  # where nothing tells of the gradient
     return run(
-        SOLVERS[solver].iterate(problem, Wt, H, max_iter=max_iter),
+        (ON_DEVICE[solver] if on_device else SOLVERS[solver].iterate)(problem, Wt, H, max_iter=max_iter),
         problem.loss,
         tol=tol,
         rule=rule,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=lambda: optimality(problem, Wt, H),
+        optimality=None if on_device else lambda: optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
 
@@ -322,10 +330,13 @@ def check_codes(problem: Problem) -> None:
 def solve_codes(problem: Problem, H: Any, *, exact: bool = True) -> Any:
     """Return the codes (r, n_samples) of the data for fixed components; raise ParameterError as :func:`check_codes`."""
     check_codes(problem)
+    same = problem.loss.record.codes_as
+    if same is not None and not problem.penalty_W.shrinks:  # with l1 or l2 the codes of both losses differ
+        problem = replace(problem, loss=Loss(same))
     shape = (H.shape[0], problem.X.shape[0])
     if is_not_numpy(problem.X):
         Wt = namespace_of(H).zeros(shape, dtype=H.dtype, device=H.device)
-        fitting.codes(problem, Wt, H)
+        (device_descent if problem.loss.name == "frobenius" else device_admm).codes(problem, Wt, H)
     else:
         Wt = np.empty(shape, problem.X.dtype)
         solver = CODES[problem.loss.record.codes]  # the loss names the method for its codes, such as "hals"

@@ -23,12 +23,11 @@ import numpy as np
 
 from visionnmf._typing import Array
 
-from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block
+from .blocks import blocks, map_blocks, one_blas_thread, rows_per_block, sum_rounding
 from .kernels import least_squares as _symmetric_kernels, manhattan as _kernels
 from .losses import Loss
 from .optimality import optimality
 from .problem import Problem
-from .solvers.rri import sum_rounding
 from .stopping import EXACT, Fit, Stopping
 
 PASSES = 4  # over the codes of a node for the Frobenius loss; the right-hand side is the expensive part

@@ -166,15 +166,7 @@ def record_of(path: str | Path) -> dict[str, Any] | None:
 
 
 def record_text() -> str:
-    """Return how the files of this block of :func:`recording` are made, as JSON; empty outside of such a block.
-
-    Examples
-    --------
-    >>> from visionnmf.io.outputs import record_text, recording
-    >>> with recording(input="clip"):
-    ...     record_text()
-    '{"input": "clip"}'
-    """
+    """Return how the files of this block of :func:`recording` are made, as JSON; empty outside of such a block."""
     made = _made.get()
     return "" if made is None else json.dumps(made)
 

@@ -21,21 +21,11 @@ BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
 
 
 class ArrayRows:
-    """Rows of an array that can be read at any position: of NumPy, SciPy or pandas, or a memory map.
-
-    Attributes
-    ----------
-    n_samples, n_features : int
-        Samples along the first axis, and numbers in each; images (n_samples, height, width) are made rows.
-    block : int
-        The number of samples that are stored together; reading fewer takes as long.
-    names : list of str or None
-        Those of the features, of a data frame.
-    """
+    """Rows of an array that can be read at any position: of NumPy, SciPy or pandas, or a memory map."""
 
     repeatable = True
-    block = 1
-    names: list[str] | None = None
+    block = 1  # samples that are stored together; reading fewer takes as long
+    names: list[str] | None = None  # those of the features, of a data frame
 
     def __init__(self, source: Any) -> None:
         check_sparse(source, "X")
@@ -52,7 +42,7 @@ class ArrayRows:
         if len(shape) < 2:
             raise UnsupportedError(f"X: has shape {shape}; rows of samples are needed, (n_samples, n_features)")
         self.n_samples = int(shape[0])
-        self.n_features = math.prod(int(size) for size in shape[1:])
+        self.n_features = math.prod(int(size) for size in shape[1:])  # images (n_samples, height, width) become rows
         if not self.n_samples or not self.n_features:
             raise UnsupportedError(f"X: is empty, its shape is {shape}")
 

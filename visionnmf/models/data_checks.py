@@ -244,11 +244,8 @@ def are_labels(groups: Any) -> bool:
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
     """Check `sample_weight` (None: all 1), and return the problem in which each sample counts as often as that says."""
-    if sample_weight is None:
-        return problem, None
-    # weights on a device are checked as NumPy's
-    values = to_numpy(sample_weight) if is_on_device(sample_weight) else sample_weight
-    return weigh_samples(problem, check_sample_weight(values, problem.X.shape[0], np.float64))
+    weights, _ = weighted_samples(sample_weight, problem.X.shape[0], np.float64)
+    return (problem, None) if weights is None else weigh_samples(problem, weights)
 
 
 def weigh_samples(problem: Problem, s: Array) -> tuple[Problem, Any]:

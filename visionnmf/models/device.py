@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
-from visionnmf.engine.arrays.fitting import fit
 from visionnmf.engine.arrays.namespace import (
     copied,
     is_not_numpy,
@@ -26,7 +25,7 @@ from visionnmf.engine.arrays.namespace import (
 )
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.solving import Found, choose, evaluate, solve_codes
+from visionnmf.engine.solving import Found, choose, evaluate, fit, solve_codes
 from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError

@@ -129,8 +129,7 @@ def check_factored(model: Any) -> None:
 def _on_host(model: Any) -> Any:
     """Return a model whose arrays are those of NumPy, because they may lie on a device."""
     model = copy.copy(model)
-    for name, value in vars(model).items():
-        setattr(model, name, _in_numpy(value))
+    vars(model).update(_in_numpy(vars(model)))
     return model
 
 

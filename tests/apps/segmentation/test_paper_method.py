@@ -14,8 +14,8 @@ from visionnmf import choices
 from visionnmf.apps.segmentation import paper_method, paper_segments
 from visionnmf.apps.segmentation.scores import covering
 from visionnmf.datasets import make_mosaic
+from visionnmf.engine.blocks import sum_rounding
 from visionnmf.engine.kernels import manhattan
-from visionnmf.engine.solvers.rri import sum_rounding
 from visionnmf.exceptions import ParameterError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands

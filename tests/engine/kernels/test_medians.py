@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from loss_checks import check_proximal
 
 from visionnmf._jit import kernel
-from visionnmf.engine.blocks import map_blocks
+from visionnmf.engine.blocks import map_blocks, sum_rounding
 from visionnmf.engine.kernels import hals, manhattan as _kernels
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.problem import Problem
@@ -39,7 +39,7 @@ def one_variable(a, z, c, x, *, low=0.0, high=np.inf, s=0.0, b=0.0, d=0.0, dtype
     a, z, c = (np.asarray(v, dtype) for v in (a, z, c))
     residual = z - dtype(x) * a
     scratch = np.empty((2, len(a)), dtype)
-    eps = rri.sum_rounding(dtype)
+    eps = sum_rounding(dtype)
     tiny = dtype(4 * eps * max(1e-30, np.abs(z).max(initial=0)))
     new = update_variable(
         residual, a, c * a, dtype(x), dtype(low), dtype(high), s + 2 * b * (x - d), 2 * b, eps, tiny, *scratch
@@ -123,7 +123,7 @@ def rri_rows(X, F, A, *, M=None, box=(0.0, np.inf), l1=0.0, l2=0.0, alpha=0.0, g
     weights = [np.full(len(A), value, dtype) for value in (l1, l2)]
     box = [dtype(limit) for limit in box]
     stop = len(X) if stop is None else stop
-    eps = rri.sum_rounding(dtype)
+    eps = sum_rounding(dtype)
     scratch = A if M is None else np.empty_like(A), np.empty((3, A.shape[1]), dtype)
     _kernels.rri_rows(X, M, 1, F, A, *box, *weights, alpha, graph, sweeps, eps, 0, stop, losses, *scratch)
     return losses
@@ -188,7 +188,7 @@ def test_weighted_rows_share_weights_in_groups(rng):
     before = F.copy()
     box = np.float32(0), np.float32(np.inf)
     none, scratch = np.zeros(2, np.float32), (np.empty_like(A), np.empty((3, 15), np.float32))
-    eps = rri.sum_rounding(np.float32)
+    eps = sum_rounding(np.float32)
     _kernels.rri_rows(X, M, 3, F, A, *box, none, none, None, None, 1, eps, 3, 9, None, *scratch)
     assert (F[:, :3] == before[:, :3]).all() and (F[:, 9:] == before[:, 9:]).all()  # outside the range
     for j in range(3, 9):
@@ -218,7 +218,7 @@ def test_symmetric_sweep_and_objective(dtype, n, r, rng):
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(exact, rel=1e-5, abs=1e-6)
     expected = naive.symmetric_sweep(S.astype(float), H.astype(float), c.astype(float))
     HC = H * c
-    _kernels.rri_symmetric_sweep(S, H, HC, c, rri.sum_rounding(dtype), scratch, 0.0)
+    _kernels.rri_symmetric_sweep(S, H, HC, c, sum_rounding(dtype), scratch, 0.0)
     want = naive.symmetric_objective(S.astype(float), expected, c.astype(float))
     tolerance = 1e-9 if dtype is np.float64 else 1e-3
     assert _kernels.symmetric_objective(S, H, c, scratch) == pytest.approx(want, rel=tolerance, abs=1e-6)

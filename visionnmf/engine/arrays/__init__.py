@@ -12,6 +12,5 @@ factors         penalties of a factor, and HALS sweeps over it
 passes          the elementwise part of an iteration of ADMM, for each loss
 admm            continuation ADMM, and codes of fixed components by ADMM
 descent         HALS with extrapolation, for least squares and the end of the Huber loss, and least-squares codes
-fitting         the solvers that run on a device, and which codes belong to a problem
 ==============  ================================================================================================
 """

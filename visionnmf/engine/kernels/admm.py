@@ -29,13 +29,13 @@ NEWTON_STEPS = 30  # maximum number; most rows need five
 
 
 @kernel(part=True)
-def _end(first, n):  # type: ignore[no-untyped-def]
+def _end(first, n):
     """Return the end of the chunk that begins at `first` in a row of length `n`: ``min(first + CHUNK, n)``."""
     return first + CHUNK if first + CHUNK < n else n
 
 
 @kernel(reassociate=True, part=True)
-def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
+def _manhattan(x, p, u, m, bound, decay):
     """Manhattan loss: the prox soft-thresholds, so ``u+ = clip(a, -m b, m b)``."""
     loss = x.dtype.type(0)
     primal = x.dtype.type(0)
@@ -54,7 +54,7 @@ def _manhattan(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-def]
+def _elastic_net(x, p, u, m, alpha, bound, decay):
     """Elastic net: the prox soft-thresholds by ``m b``, then divides by ``1 + alpha m b``; ``u+ = a - prox(a)``."""
     one = x.dtype.type(1)
     half = alpha / x.dtype.type(2)
@@ -77,7 +77,7 @@ def _elastic_net(x, p, u, m, alpha, bound, decay):  # type: ignore[no-untyped-de
 
 
 @kernel(reassociate=True, part=True)
-def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
+def _huber(x, p, u, m, delta, bound, decay):
     """Huber loss: ``u+ = clip(a m b / (1 + m b), -delta m b, delta m b)``."""
     one = x.dtype.type(1)
     half = x.dtype.type(0.5)
@@ -102,7 +102,7 @@ def _huber(x, p, u, m, delta, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
+def _kullback_leibler(x, p, u, m, bound, decay):
     """Kullback-Leibler: the model q is the positive root of ``q^2 + (m b - c) q - m b x = 0`` with ``c = p - u``."""
     number = x.dtype.type
     primal = number(0)
@@ -121,7 +121,7 @@ def _kullback_leibler(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
+def _l21(x, p, u, m, bound, decay):
     """L21 loss ``sqrt(sum m (x - p)^2)`` of a whole row: ``u+ = a m b / (t + m b)``."""
     number = x.dtype.type
     zero = number(0)
@@ -159,7 +159,7 @@ def _l21(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
+def _l21_norm(x, p, u, m, bound, decay):
     """Solve ``sum m a^2 / (t + m b)^2 = 1`` for ``t >= 0`` by Newton's method; return 0 if there is no root."""
     t = 0.0
     for _ in range(NEWTON_STEPS):
@@ -179,9 +179,7 @@ def _l21_norm(x, p, u, m, bound, decay):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def entries_pass(  # type: ignore[no-untyped-def]
-    X, P, U, M, alpha, delta, kullback_leibler, bounds, decay, start, stop, losses, residuals
-):
+def entries_pass(X, P, U, M, alpha, delta, kullback_leibler, bounds, decay, start, stop, losses, residuals):
     """Run the pass on rows ``start:stop`` for a loss of entries: Manhattan, or that whose argument is not None."""
     for j in range(start, stop):
         losses[j] = residuals[j] = 0.0
@@ -202,7 +200,7 @@ def entries_pass(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):  # type: ignore[no-untyped-def]
+def l21_pass(X, P, U, M, parameter, bounds, decay, start, stop, losses, residuals):
     """Run the pass on rows ``start:stop`` for the loss of norms of rows, which are not cut into chunks."""
     for j in range(start, stop):
         m = None if M is None else M[j]

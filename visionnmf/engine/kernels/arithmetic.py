@@ -8,7 +8,7 @@ CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are 
 
 
 @kernel(reassociate=True, part=True)
-def dot(a, b, weights):  # type: ignore[no-untyped-def]
+def dot(a, b, weights):
     """Return ``sum weights a b``, `weights` None for 1: chunks are summed in the dtype of `a`, then in double."""
     total = 0.0
     for first in range(0, a.shape[0], CHUNK):
@@ -22,7 +22,7 @@ def dot(a, b, weights):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def short_dot(a, b, n):  # type: ignore[no-untyped-def]
+def short_dot(a, b, n):
     """Return the inner product of the first `n` entries of `a` and `b`, accumulated in double precision."""
     total = 0.0
     for i in range(n):
@@ -31,7 +31,7 @@ def short_dot(a, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def sum_abs(values, weights):  # type: ignore[no-untyped-def]
+def sum_abs(values, weights):
     """Return ``sum weights |values|``, `weights` None for 1; sums of chunks are added in double as in :func:`dot`."""
     total = 0.0
     for first in range(0, values.shape[0], CHUNK):
@@ -45,7 +45,7 @@ def sum_abs(values, weights):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def clipped(value, low, high):  # type: ignore[no-untyped-def]
+def clipped(value, low, high):
     """Return ``min(max(value, low), high)``. Comparisons compile much faster than ``min`` and ``max``."""
     value = low if value < low else value
     return high if value > high else value

@@ -25,9 +25,7 @@ FACES = 40  # maximum number of faces of the box to try
 
 
 @kernel(reassociate=True)
-def improve_rows(  # type: ignore[no-untyped-def]
-    Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat
-):
+def improve_rows(Y, P, V, M, beta, convex, A, codes, limits, units, sweeps, floor, lines, stays, model, flat):
     """Replace the divergence of each row by a quadratic approximation and improve the codes (n_rows, r) on it.
 
     This is cyclic coordinate descent on ``sum b (e - (f - codes) A)^2 / 2 + l1 . f + l2 . f^2 / 2`` over the codes f.
@@ -101,9 +99,7 @@ def improve_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, allocates=True)
-def component_by_component(  # type: ignore[no-untyped-def]
-    E, B, Wt, H, low_W, high_W, l1_W, l2_W, low_H, high_H, l1_H, l2_H
-):
+def component_by_component(E, B, Wt, H, low_W, high_W, l1_W, l2_W, low_H, high_H, l1_H, l2_H):
     """Update each row of `H` and then its codes by weighted least squares (Li, Lebanon & Park 2012, lines 6 to 14).
 
     The residual `E` (n_rows, n) is kept up to date; `B` (n_rows, n) >= 0 are entry weights. An l1 penalty is subtracted
@@ -152,7 +148,7 @@ def component_by_component(  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
+def _sums(y, p, m, a):
     """Return ``sum m a``, ``sum m a y / p`` and ``sum m a^2 y / p^2`` for one row and one component."""
     zero = y.dtype.type(0)
     target, total, slope = zero, zero, zero  # the three sums, in this order
@@ -167,7 +163,7 @@ def _sums(y, p, m, a):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _move_model(p, change, a, floor):  # type: ignore[no-untyped-def]
+def _move_model(p, change, a, floor):
     """Add ``change * a`` to the model `p` (n,) of a row, which stays at least `floor`; `a` is (>= n,)."""
     for i in range(p.shape[0]):
         new = p[i] + change * a[i]
@@ -175,7 +171,7 @@ def _move_model(p, change, a, floor):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[no-untyped-def]
+def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):
     """Run coordinate descent for the Kullback-Leibler divergence over the codes (n_rows, r), and update the model `P`.
 
     As in Hsieh & Dhillon (2011), one code f is updated at a time. Its derivative is ``sum(m a) + l1 + l2 f - S(f)``
@@ -206,7 +202,7 @@ def ccd_rows(Y, P, M, codes, A, limits, units, floor, sweeps):  # type: ignore[n
 
 
 @kernel(reassociate=True, part=True)
-def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
+def _eight_sums(lines, a, c):
     """Return the inner products of four `lines` (4, n) with `a` and `c`, in one loop, as loads serve several sums."""
     s0, s1, s2, s3, t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(a.shape[0]):
@@ -222,16 +218,14 @@ def _eight_sums(lines, a, c):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _move_gradient(row, change, s):  # type: ignore[no-untyped-def]
+def _move_gradient(row, change, s):
     """Update the gradient `s` (r,) for a `change` of the variable whose row of the Hessian is `row` (r,)."""
     for m in range(s.shape[0]):
         s[m] += change * row[m]
 
 
 @kernel
-def newton_steps(  # type: ignore[no-untyped-def]
-    A, curvatures, diagonals, gradients, below, above, free, counts, face, lines, G, factor, x, steps
-):
+def newton_steps(A, curvatures, diagonals, gradients, below, above, free, counts, face, lines, G, factor, x, steps):
     """Write to `steps` the Newton step of each row's codes, which nearly minimises a quadratic model on the box.
 
     The model of a step d is ``gradient . d + d G d / 2`` with ``G = A diag(curvatures) A.T``. Coordinate descent

@@ -40,19 +40,19 @@ _OTHER = {
 
 
 @type_callable(same_bits)
-def _type_of_same_bits(context):  # type: ignore[no-untyped-def]
+def _type_of_same_bits(context):
     """Tell numba the result type of :func:`same_bits`: the other type of the same size, or None if there is none."""
     return lambda x: _OTHER.get(x)
 
 
 @lower_builtin(same_bits, types.Number)
-def _lower_same_bits(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+def _lower_same_bits(context, builder, signature, arguments):
     """Compile :func:`same_bits` to an LLVM bitcast."""
     return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
 
 @kernel(reassociate=True, part=True)
-def log_double(x):  # type: ignore[no-untyped-def]
+def log_double(x):
     """Return the natural logarithm of a positive normal float64."""
     bits = same_bits(x)
     e = (bits - ROOT[0]) >> SHIFT[0]
@@ -65,7 +65,7 @@ def log_double(x):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def log_single(x):  # type: ignore[no-untyped-def]
+def log_single(x):
     """Return the natural logarithm of a positive normal float32, by the steps of :func:`log_double`."""
     bits = same_bits(x)
     e = (bits - ROOT[1]) >> SHIFT[1]
@@ -83,7 +83,7 @@ def log(x: Any) -> Any:
 
 
 @overload(log, jit_options={"nogil": True})
-def _log(x):  # type: ignore[no-untyped-def]
+def _log(x):
     """Return the implementation of :func:`log` for a numba type, which numba compiles in its place."""
     return (lambda x: log_single(x)) if x == types.float32 else (lambda x: log_double(x))
 
@@ -92,7 +92,7 @@ def _log(x):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
+def power_double(values, exponent, out):
     """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float64 `values` (n,)."""
     exponent *= LOG2_E
     for i in range(values.shape[0]):
@@ -109,7 +109,7 @@ def power_double(values, exponent, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
+def power_single(values, exponent, out):
     """Write ``values ** exponent`` to `out`, clipped to the normal range, for positive normal float32 `values` (n,)."""
     factor = float32(exponent * LOG2_E)
     for i in range(values.shape[0]):
@@ -129,7 +129,7 @@ def power_single(values, exponent, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
+def kullback_leibler(Y, P, M, out):
     """Write ``sum m (y log(y / p) - y + p)`` of each row to `out` (n_rows,), in double precision."""
     tiny = Y.dtype.type(LEAST_RATIO)
     for j in range(Y.shape[0]):
@@ -144,7 +144,7 @@ def kullback_leibler(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
+def itakura_saito(Y, P, M, out):
     """Write ``sum m (y / p - log(y / p) - 1)`` of each row to `out`, in double precision; ratios are >= `tiny`."""
     number = Y.dtype.type
     tiny = number(LEAST_RATIO)
@@ -158,7 +158,7 @@ def itakura_saito(Y, P, M, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def beta_divergence(Y, powers, P, V, M, beta, out):  # type: ignore[no-untyped-def]
+def beta_divergence(Y, powers, P, V, M, beta, out):
     """Write ``sum m (y^b + (b - 1) p^b - b y p^(b - 1)) / (b (b - 1))`` of each row to `out`."""
     number = Y.dtype.type
     b = number(beta)

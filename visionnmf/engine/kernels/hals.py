@@ -14,7 +14,7 @@ FEW = 24  # up to this many components, blocks of two are at least as fast as bl
 UNROLL = 4  # components combined in one pass, so that each sum is loaded and stored once for all of them
 
 
-def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):  # type: ignore[no-untyped-def]
+def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop):
     """Run HALS on ``|V - A.T F|^2 / 2 + l1 . F + l2 . F^2 / 2`` for columns ``start:stop`` of `F` (r, n), in place.
 
     This is Cichocki & Phan (2009), Algorithm 2, in Gram form: `G` is ``A A.T``, and `B` is ``A V``, whose first column
@@ -31,9 +31,7 @@ def hals_columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, s
 
 
 @kernel(reassociate=True)
-def _columns(  # type: ignore[no-untyped-def]
-    F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many
-):
+def _columns(F, G, B, offset, low, high, l1, l2, sweeps, alternate, start, stop, system, scratch, few, many):
     """Run one HALS pass, blocked over components and columns; the padding has zeros in the Gram matrix.
 
     `system` and `scratch` are zero on entry. `few` or `many` selects blocks of two or four components; the other is

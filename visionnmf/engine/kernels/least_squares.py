@@ -23,7 +23,7 @@ FULL_EXCHANGES = 3  # full exchanges that may fail to reduce the number of wrong
 
 
 @kernel(reassociate=True, part=True)
-def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
+def _descend(g, b, f, low, high, sweeps, slope):
     """Run coordinate descent on ``f g f / 2 - b f`` over the box, for one point; `slope` (r,) is scratch."""
     r = f.shape[0]
     for k in range(r):
@@ -44,7 +44,7 @@ def _descend(g, b, f, low, high, sweeps, slope):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
+def _solve(g, b, f, state, factor, x, index):
     """Minimise over the free variables, whose `f` is 0 on entry, by a Cholesky factorisation; return their number."""
     count: Any = np.int64(0)  # a literal 0 would compile `short_dot` twice
     for k in range(f.shape[0]):
@@ -67,7 +67,7 @@ def _solve(g, b, f, state, factor, x, index):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
+def _meet_sum(factor, count, index, f, ones):
     """Correct the solution of :func:`_solve` so that ``sum f = 1`` and return the Lagrange multiplier."""
     for a in range(count):
         ones[a] = (1.0 - short_dot(factor[a], ones, a)) / factor[a, a]
@@ -87,7 +87,7 @@ def _meet_sum(factor, count, index, f, ones):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _free_one(g, b, state):  # type: ignore[no-untyped-def]
+def _free_one(g, b, state):
     """If no variable is free, free the one with the lowest objective ``g[k, k] / 2 - b[k]`` at its simplex vertex."""
     best: Any = np.int64(0)
     for k in range(b.shape[0]):
@@ -99,7 +99,7 @@ def _free_one(g, b, state):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: ignore[no-untyped-def]
+def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):
     """Write to `wanted` the state that each variable should have; return how many, and which last, have another."""
     count: Any = np.int64(0)
     last: Any = np.int64(0)
@@ -118,7 +118,7 @@ def _find_wrong(g, b, f, low, high, state, multiplier, slack, wanted):  # type: 
 
 
 @kernel
-def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, settled):  # type: ignore[no-untyped-def]
+def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, settled):
     """Minimise ``f G f / 2 - b f`` exactly for each row of `F` (n_points, r), over a box or the simplex, in float64.
 
     The method is block principal pivoting (Kim & Park 2008; Judice & Pires 1994 for two bounds). All variables in the
@@ -172,7 +172,7 @@ def exact_rows(F, B, G, low, high, ones, sweeps, tolerance, integers, reals, set
 
 
 @kernel(reassociate=True, allocates=True)
-def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # type: ignore[no-untyped-def]
+def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):
     """Run coordinate descent on ``sum m (x - f A)^2 / 2 + l1 . f + l2 . f^2 / 2`` for rows ``start:stop``."""
     number = A.dtype.type
     zero = number(0)
@@ -212,7 +212,7 @@ def weighted_hals_rows(X, M, Ft, A, low, high, l1, l2, sweeps, start, stop):  # 
 
 
 @kernel
-def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
+def impute_rows(X, M, scale, P, start, stop):
     """Replace rows ``start:stop`` of the model `P` by ``P + scale m (X - P)``, `scale` one over the largest weight."""
     for j in range(start, stop):
         x, m, p = X[j], M[j], P[j]
@@ -224,7 +224,7 @@ def impute_rows(X, M, scale, P, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel(allocates=True)
-def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):  # type: ignore[no-untyped-def]
+def symmetric_hals_block(S, H, HC, c, G, B, passes, first, last):
     """Run coordinate descent on ``sum_{i != j} c_i c_j (S_ij - h_i . h_j)^2 / 2``, nodes ``first:last``, H >= 0.
 
     Without the diagonal, the codes of one node solve a non-negative least-squares problem, ``h G h / 2 - b h`` with its

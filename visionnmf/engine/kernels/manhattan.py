@@ -22,7 +22,7 @@ from .arithmetic import CHUNK, clipped, dot, sum_abs
 
 
 @kernel(part=True)
-def select_step(steps, weights, count, slope, curvature, rounding):  # type: ignore[no-untyped-def]
+def select_step(steps, weights, count, slope, curvature, rounding):
     """Find the step t > 0 at which ``slope + curvature t + sum of weights[i] over steps[i] < t`` reaches zero.
 
     Quickselect takes O(count), whereas the sort of Guan et al. (2012), Algorithm 1, takes O(count log count). The first
@@ -92,7 +92,7 @@ def select_step(steps, weights, count, slope, curvature, rounding):  # type: ign
 
 
 @kernel(reassociate=True, part=True)
-def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):  # type: ignore[no-untyped-def]
+def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, tiny, steps, jumps):
     """Minimise ``sum_i m_i |z_i - a_i x| + penalty`` over one x in [`low`, `high`], given the residual; return it.
 
     This is Guan et al. (2012), eq. 6 to 8, restricted to the breakpoints on the side of `x` on which the objective
@@ -144,7 +144,7 @@ def update_variable(residual, a, weights, x, low, high, slope, curvature, eps, t
 
 
 @kernel(part=True)
-def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignore[no-untyped-def]
+def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):
     """Write the steps in direction `sign` at which a residual vanishes and the jumps there; return their count."""
     count: Any = np.int64(0)
     for i in range(a.shape[0]):
@@ -157,7 +157,7 @@ def _breakpoints(residual, a, weights, sign, tiny, steps, jumps):  # type: ignor
 
 
 @kernel(reassociate=True, part=True)
-def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
+def _set_residual(residual, target, Ft, j, A):
     """Write ``target - Ft[:, j] @ A`` to `residual` (n,); return the largest absolute entry of `target`."""
     number = A.dtype.type
     largest = number(0)
@@ -175,9 +175,7 @@ def _set_residual(residual, target, Ft, j, A):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rri_rows(  # type: ignore[no-untyped-def]
-    X, M, group, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch
-):
+def rri_rows(X, M, group, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, start, stop, losses, weighted, scratch):
     """Update the codes of rows ``start:stop`` by rank-one residual iteration (RRI), that is, coordinate descent.
 
     This is Guan et al. (2012), Algorithm 1, for one row at a time. It minimises ``sum m (|e| + alpha/2 e^2) + l1 . f +
@@ -227,7 +225,7 @@ def rri_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
+def _loss(residual, m, alpha):
     """Return ``sum m (|e| + alpha/2 e^2)`` over `residual` (n,); the weights `m` (n,) and `alpha` may be None."""
     total = sum_abs(residual, m)
     if alpha is not None:
@@ -236,7 +234,7 @@ def _loss(residual, m, alpha):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
+def _pull_of_neighbours(graph, Ft, k, j):
     """Return the affinity-weighted sum of the neighbours' codes, ``sum_i S_ij F_ki``, and the degree of point `j`."""
     indptr, indices, affinities, degrees = graph
     total = 0.0
@@ -246,7 +244,7 @@ def _pull_of_neighbours(graph, Ft, k, j):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def rri_sparse_rows(  # type: ignore[no-untyped-def]
+def rri_sparse_rows(
     data, indices, indptr, Ft, points, sums, zero_weight, low, high, l1, l2, sweeps, eps, start, stop, losses,
     gathered, scratch, rest,
 ):  # fmt: skip
@@ -298,7 +296,7 @@ def rri_sparse_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no-untyped-def]
+def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):
     """Run one sweep of coordinate descent on ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|`` over ``H >= 0``.
 
     This is Guan et al. (2012), section 4.5, with node weights. The problem of node j has the constant factor ``2 c_j``,
@@ -334,7 +332,7 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):  # type: ignore[no
 
 
 @kernel
-def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
+def symmetric_objective(S, H, c, scratch):
     """Return ``sum_{i != j} c_i c_j |S_ij - h_i . h_j|``; `scratch` (>= 1, n) is used for residuals."""
     residual = scratch[0]
     total = 0.0
@@ -349,7 +347,7 @@ def symmetric_objective(S, H, c, scratch):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
+def _dual(x, p, m, widths, alpha):
     """Overwrite a part of the model `p` with ``m clip((p - x) / width, -1, 1) + alpha m (p - x)``.
 
     Return the loss that is not smoothed and the inner product of x and the clipped part, the dual variable.
@@ -373,7 +371,7 @@ def _dual(x, p, m, widths, alpha):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignore[no-untyped-def]
+def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):
     """Compute the dual variables of the smoothed loss for rows ``start:stop`` (Guan et al. 2012, Algorithm 2, line 3).
 
     `P` (stop - start, n) holds the model and receives the derivative of the smoothed loss. `losses` and `inner`
@@ -397,9 +395,7 @@ def ogm_pass(X, P, M, widths, alpha, start, stop, losses, inner):  # type: ignor
 
 
 @kernel(reassociate=True)
-def balance_signs(  # type: ignore[no-untyped-def]
-    starts, columns, bounds, A, squares, places, G, enough, sweeps, signs, distance
-):
+def balance_signs(starts, columns, bounds, A, squares, places, G, enough, sweeps, signs, distance):
     """Choose the subgradients at zero residuals so that the gradient of each row nearly vanishes, and update it.
 
     The subdifferential of ``m |e|`` at 0 is [-m, m]. For each row, projected coordinate descent minimises the distance
@@ -437,7 +433,7 @@ def balance_signs(  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _add_and_split(g, a, change, at, distance):  # type: ignore[no-untyped-def]
+def _add_and_split(g, a, change, at, distance):
     """Add ``change * a`` to the gradient `g`; write to `distance` what bounds do not absorb, and return its square."""
     total = 0.0
     for k in range(g.shape[0]):

@@ -15,7 +15,7 @@ from .penalties import project
 
 
 @kernel(reassociate=True, part=True)
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b):
     """Return the inner product of `a` and `b` in their own dtype."""
     total = a.dtype.type(0)
     for i in range(a.shape[0]):
@@ -24,7 +24,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
+def _encode(E, x, y, change):
     """Write the codes ``y = max(0, E x)`` and ``change = y - E x``, the part that the clipping adds."""
     zero = x.dtype.type(0)
     for k in range(E.shape[0]):
@@ -34,7 +34,7 @@ def _encode(E, x, y, change):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
+def _subtract_model(H, y, residual):
     """Subtract the reconstruction ``y @ H`` from `residual` (n,), which holds the sample; `y` (r,), `H` (r, n)."""
     for k in range(H.shape[0]):
         if y[k] > 0:
@@ -44,7 +44,7 @@ def _subtract_model(H, y, residual):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
+def _add_clipped(row, step, residual):
     """Add ``step * residual`` to a `row` (n,) of the decoder and clip it at 0, in place; `residual` is (n,)."""
     zero = row.dtype.type(0)
     for i in range(row.shape[0]):
@@ -53,14 +53,14 @@ def _add_clipped(row, step, residual):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True)
-def _add(row, step, x):  # type: ignore[no-untyped-def]
+def _add(row, step, x):
     """Add ``step * x``, with the sample `x` (n,), to a `row` (n,) of the encoder, in place."""
     for i in range(row.shape[0]):
         row[i] += step * x[i]
 
 
 @kernel
-def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type: ignore[no-untyped-def]
+def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):
     """Learn samples one after the other (Elser, "Online Non-negative Matrix Factorization", steps 1 to 11).
 
     A sample gets the smallest change of encoder `E` and transposed decoder `H`, both (n_components, n_features), that
@@ -101,7 +101,7 @@ def conservative_pass(X, E, H, w, x, residual, y, change, pull, errors):  # type
 
 
 @kernel(reassociate=True, allocates=True)
-def robust_approximation(  # type: ignore[no-untyped-def]
+def robust_approximation(
     H, mean, X, W, M, order, length, tolerance, most, largest, l2, low, high, on_simplex, is_itakura, floor
 ):
     """Run stochastic gradient descent on `H` (r, n) with averaged iterates (Guan et al. 2012, Algorithm 2).

@@ -13,7 +13,7 @@ SHORTEN, LENGTHEN = 0.25, 10.0  # factor after a rejected step; maximum growth o
 
 
 @kernel(reassociate=True)
-def shorten_groups(F, points, ends, thresholds):  # type: ignore[no-untyped-def]
+def shorten_groups(F, points, ends, thresholds):
     """Shorten the part of each group in each row of `F` (r, n) by its threshold; group g ends before ``ends[g]``."""
     for k in range(F.shape[0]):
         row = F[k]
@@ -31,7 +31,7 @@ def shorten_groups(F, points, ends, thresholds):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, allocates=True)
-def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):  # type: ignore[no-untyped-def]
+def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, scale, sweeps):
     """Run coordinate descent on ``<F, F G> / 2 - <B, F> + scale * (l1 . F + l2 . F^2 / 2 + tr(F' L F) / 2)`` in place.
 
     Points, the rows of `F` and `B` (n, r), are updated one after the other with the current values of their neighbours.
@@ -77,7 +77,7 @@ def graph_points(F, G, B, low, high, l1, l2, starts, ends, affinities, degrees, 
 
 
 @kernel(part=True)
-def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
+def _depth_of_level(row, top, radius):
     """Return how far the t with ``sum max(row - t, 0) = radius`` is below `top`, the largest entry (Michelot 1986)."""
     n = row.shape[0]
     depth = np.inf  # in the first round every entry is above the level
@@ -98,7 +98,7 @@ def _depth_of_level(row, top, radius):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
+def row_levels(V, radii, tops, depths):
     """Write the largest entry of each row and its distance to the t with ``sum max(v - t, 0) = radius``."""
     for k in range(V.shape[0]):
         row = V[k]
@@ -110,7 +110,7 @@ def row_levels(V, radii, tops, depths):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, allocates=True)
-def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
+def simplex_columns(F, start, stop):
     """Project columns ``start:stop`` of `F` onto the unit simplex, by tiles, as :func:`_depth_of_level` does."""
     number = F.dtype.type
     zero, one = number(0), number(1)
@@ -167,7 +167,7 @@ def simplex_columns(F, start, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel(part=True, allocates=True)
-def project(f):  # type: ignore[no-untyped-def]
+def project(f):
     """Project the vector `f` (n,) onto the unit simplex, in place: keep the parts above its level for the sum 1."""
     top = f.max()
     depth = _depth_of_level(f, top, 1.0)
@@ -176,7 +176,7 @@ def project(f):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-untyped-def]
+def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):
     """Return a row's beta-divergence plus penalties, and how many positive entries have a model below `floor`."""
     n = y.shape[0]
     p[:] = 0.0
@@ -213,7 +213,7 @@ def _evaluate(y, m, A, f, beta, floor, l1, l2, p, slope):  # type: ignore[no-unt
 
 
 @kernel(allocates=True)
-def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):  # type: ignore[no-untyped-def]
+def simplex_codes(X, M, A, Ft, beta, floor, l1, l2, most, tol):
     """Find the codes of each row on the simplex by projected gradient with spectral step lengths.
 
     Birgin, Martinez & Raydan (2000). The objective may increase between steps; the best codes are kept. A row is done

@@ -16,7 +16,7 @@ TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays i
 
 
 @kernel(reassociate=True, part=True)
-def _product_of_row(data, indices, begin, end, points, part, total):  # type: ignore[no-untyped-def]
+def _product_of_row(data, indices, begin, end, points, part, total):
     """Write the sum of ``data[e] * points[indices[e]]`` over ``begin:end`` to `part` (r,), by chunks in `total`."""
     r = points.shape[1]
     for k in range(r):
@@ -45,7 +45,7 @@ def _product_of_row(data, indices, begin, end, points, part, total):  # type: ig
 
 
 @kernel(allocates=True)
-def product_rows(data, indices, indptr, points, start, stop, out):  # type: ignore[no-untyped-def]
+def product_rows(data, indices, indptr, points, start, stop, out):
     """Write rows ``start:stop`` of ``X @ points`` for a CSR array; a row does not depend on the others, to the bit."""
     total = np.empty(points.shape[1], np.float64)
     for j in range(start, stop):
@@ -53,7 +53,7 @@ def product_rows(data, indices, indptr, points, start, stop, out):  # type: igno
 
 
 @kernel(reassociate=True, allocates=True)
-def hals_rows(  # type: ignore[no-untyped-def]
+def hals_rows(
     data, indices, indptr, offset, points, G, totals, ahead, last, momentum, low, high, l1, l2, sweeps, start, stop
 ):  # fmt: skip
     """Compute the products ``X @ points``, then run coordinate descent (HALS) and extrapolate, for rows ``start:stop``.
@@ -124,7 +124,7 @@ def hals_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ignore[no-untyped-def]
+def model_entries(indices, indptr, codes, points, start, stop, out):
     """Write the model ``codes[j] . points[i]`` at the stored entries of rows ``start:stop`` to `out`, in double."""
     first = indptr[start]
     for j in range(start, stop):
@@ -138,7 +138,7 @@ def model_entries(indices, indptr, codes, points, start, stop, out):  # type: ig
 
 
 @kernel(reassociate=True, part=True)
-def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-def]
+def model_of_row(f, support, points, A, floor, p):
     """Write a sparse row's model, at least `floor`, to `p` (count,), and the components there to `A` (r, >= count)."""
     count = support.shape[0]
     for e in range(count):
@@ -156,7 +156,7 @@ def model_of_row(f, support, points, A, floor, p):  # type: ignore[no-untyped-de
 
 
 @kernel(reassociate=True, part=True)
-def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
+def _divergence_at_support(x, p):
     """Return ``sum x log(x / p) - x``, 0 log 0 = 0: Kullback-Leibler at stored entries, without the model's sum."""
     total = 0.0
     for e in range(x.shape[0]):
@@ -167,7 +167,7 @@ def _divergence_at_support(x, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
+def _hyperbola(x, p, a):
     """Return ``sum a x / p``, a hyperbola in the code of the component a, and minus its slope, ``sum a^2 x / p^2``."""
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
@@ -180,7 +180,7 @@ def _hyperbola(x, p, a):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
+def move_model(p, change, a, count, floor):
     """Add ``change * a`` to the model `p` of a row's first `count` stored entries, which stays at least `floor`."""
     for e in range(count):
         new = p[e] + change * a[e]
@@ -188,7 +188,7 @@ def move_model(p, change, a, count, floor):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _sum(a, count):  # type: ignore[no-untyped-def]
+def _sum(a, count):
     """Return the sum of the first `count` entries."""
     total = a.dtype.type(0)
     for e in range(count):
@@ -197,7 +197,7 @@ def _sum(a, count):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
+def _squares_at_support(x, p):
     """Return ``sum (x - p)^2`` over the stored entries `x` (count,) with model `p` (>= count,), in double precision."""
     loss = 0.0
     for e in range(x.shape[0]):
@@ -206,7 +206,7 @@ def _squares_at_support(x, p):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, part=True)
-def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
+def _correlations(a, p, x, count):
     """Return ``sum a (x - p)`` and ``sum a^2``, a least-squares step and its curvature, over `count` entries."""
     total = a.dtype.type(0)
     square = a.dtype.type(0)
@@ -217,9 +217,7 @@ def _correlations(a, p, x, count):  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True, allocates=True)
-def descend_rows(  # type: ignore[no-untyped-def]
-    data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses
-):
+def descend_rows(data, indices, indptr, Ft, points, sums, low, high, l1, l2, sweeps, tol, floors, start, stop, losses):
     """Run coordinate descent on the loss of the stored entries plus penalties for rows ``start:stop`` of sparse data.
 
     The loss is the Kullback-Leibler divergence, where entries that are not stored enter only through the sums of the
@@ -287,7 +285,7 @@ def descend_rows(  # type: ignore[no-untyped-def]
 
 
 @kernel(reassociate=True)
-def manhattan_codes_rows(  # type: ignore[no-untyped-def]
+def manhattan_codes_rows(
     data, indices, indptr, codes, points, terms, sweeps, coupling, decay, iterations, start, stop, A, vectors, G, work
 ):
     """Minimise ``sum |x - f @ A| + cost . f + ridge . f^2 / 2`` approximately for sparse rows ``start:stop``.

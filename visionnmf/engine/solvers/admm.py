@@ -300,11 +300,6 @@ def codes(problem: Problem, Wt: Array, H: Array, *, iterations: int = CODES_ITER
     if problem.is_sparse:  # of the losses that come here, only the Manhattan loss takes sparse data
         sparse_descent.median_codes(problem, Wt, H)
         return
-    same = problem.loss.record.codes_as
-    # `hals.codes` solves least squares exactly; with l1 or l2 the codes of both losses differ
-    if same is not None and not problem.penalty_W.shrinks:
-        hals.codes(replace(problem, loss=Loss(same)), Wt, H)
-        return
     FixedComponents(problem.penalty_W, H, iterations=iterations).codes(problem, Wt)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from visionnmf._typing import Array
-from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, rows_per_block, sum_rounding
 from visionnmf.engine.kernels import manhattan as _kernels
 
 if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
@@ -23,11 +23,6 @@ if TYPE_CHECKING:  # a caller of `plain_half` alone does not load them
 
 LOSSES = frozenset({"manhattan", "elastic-net"})  # |e| + alpha / 2 e^2
 PRECISION, MOST_SWEEPS = 0.1, 1000  # of a factor as printed: the precision below equation 8
-
-
-def sum_rounding(dtype: Any) -> float:
-    """Return the relative rounding error of a sum over a row in this dtype: 8 units, as chunks are summed."""
-    return 8 * float(np.finfo(dtype).eps)
 
 
 def half(problem: Problem, Wt: Array, H: Array, *, sweeps: int, valued: bool = True) -> float:

@@ -17,6 +17,8 @@ import numpy as np
 from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import sum_of_squares
 from visionnmf.engine.blocks import BLOCK_ELEMENTS, blocks, map_blocks, one_blas_thread, row_blocks, rows_per_block
+from visionnmf.engine.divergence import floor_of
+from visionnmf.engine.kernels.divergence_descent import component_by_component
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
@@ -289,3 +291,38 @@ def _newton(problem: Problem, Ft: Array, A: Array) -> Array:
     with one_blas_thread():
         map_blocks(improve, row_blocks(problem.X), parallel=problem.X.size > BLOCK_ELEMENTS)
     return codes
+
+
+def iterate_as_published(
+    problem: Problem, Wt: Array, H: Array, *, max_iter: int, weights_from: str = "model"
+) -> Iterator[Iteration]:
+    """Update both factors in place as published; yield as all solvers. The steps are not damped, so the loss may rise.
+
+    Each iteration gives every entry a weight, and updates the components one after the other on the weighted
+    least-squares model. The weight of an entry x, with the model p, is ``p^(beta - 2)`` by the "model" (Algorithm 1),
+    ``x^(beta - 2)`` by the "data" (AL-A of section 4.3), and 1 by "nothing" (AL-B).
+
+    The paper adds an l1 penalty to the denominator of the update, where the derivative does not vanish. Here it is
+    subtracted from the numerator; the printed rule, ``h = [sum b a w]_+ / (alpha + sum b w^2)``, is an l2 penalty.
+    """
+    X, M = problem.X, problem.weights
+    dtype, beta = X.dtype, problem.loss.beta
+    # Weights are divided by that at the mean of the data, `unit`, and so are penalties, which changes nothing. Those of
+    # AL-B are 1, so only its penalties are, to keep their size relative to the loss.
+    unit = float(X.mean(dtype=np.float64)) or 1.0
+    limits = []
+    for penalty in (problem.penalty_W, problem.penalty_H):
+        l1, l2 = (value * dtype.type(unit ** (2 - beta)) for value in penalty.weights(len(H), dtype))
+        limits += [*penalty.box(dtype), l1, l2]
+    for _ in range(max_iter):
+        P = np.matmul(Wt.T, H)
+        objective = problem.objective(Wt, H)
+        if weights_from == "nothing":
+            B = np.ones_like(X)
+        else:
+            B = np.maximum((P if weights_from == "model" else X) / dtype.type(unit), dtype.type(floor_of(beta)))
+            np.power(B, dtype.type(beta - 2), out=B)
+        if M is not None:
+            B *= M
+        component_by_component(X - P, B, Wt, H, *limits)
+        yield Iteration(objective)

@@ -14,15 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from visionnmf._typing import Array
-from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks
+from visionnmf.engine.blocks import BLOCK_ELEMENTS, map_blocks, one_blas_thread, row_blocks, sum_rounding
 from visionnmf.engine.kernels import manhattan as _kernels, sparse as _sparse_kernels
 from visionnmf.engine.penalties import NONNEGATIVE, SEPARABLE
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.products import floors
 from visionnmf.engine.stopping import Iteration
 from visionnmf.exceptions import ParameterError
-
-from .rri import sum_rounding
 
 SWEEPS = 2  # sweeps that share one gathering of the components
 CODES_SWEEPS = 500

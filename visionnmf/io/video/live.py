@@ -109,9 +109,6 @@ class LiveReader(FrameReader):
     """
 
     begins_anew = False
-    truncated = False
-    problem: str | None = None
-    declared_frames: int | None = None
 
     def __init__(
         self,
@@ -143,8 +140,6 @@ class LiveReader(FrameReader):
         self._name = without_password(self.source)  # for messages
         # The options by which FFmpeg reads raw frames from standard input; None if the input describes itself.
         self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
-        self.time = 0.0
-        self.frames_read = self.damaged = self.reconnections = 0
         self._said: list[str] = []  # what was lost
         self._no_frame_text = "no frame has come"
         self._error: str | None = None  # the latest one in words

@@ -123,9 +123,6 @@ class VideoReader(FrameReader):
     ...     mean = sum(frame.mean() for frame in reader) / reader.frames_read
     """
 
-    begins_anew = True
-    reconnections = 0
-
     def __init__(
         self,
         path: str | Path,
@@ -140,10 +137,6 @@ class VideoReader(FrameReader):
         self._wanted = FramesWanted(every, max_frames, scale, start, end)
         self._max_pixels = max_pixels
         self.path = regular_file(path, "video")
-        self.time = 0.0
-        self.frames_read = self.damaged = 0
-        self.truncated = False
-        self.problem: str | None = None
         self.notes: list[str] = []
         self._loop: Generator[TimedFrame, None, None] | None = None  # the current or last one
         with self._opened() as decoder:
@@ -306,8 +299,6 @@ class PictureSequence(FrameReader):
     [9, 10]
     """
 
-    begins_anew, has_sound, truncated, reconnections = True, False, False, 0
-
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
@@ -327,9 +318,6 @@ class PictureSequence(FrameReader):
             self._pictures.close()
         self.width, self.height = self._wanted.scaled(self._size)
         self.declared_frames = len(self._pictures.names)
-        self.time = 0.0
-        self.frames_read = self.damaged = 0
-        self.problem: str | None = None
 
     @property
     def notes(self) -> list[str]:

@@ -37,24 +37,22 @@ ASKED_STEPS = 1000  # whose median is a frame, in shifts of time stamps
 
 
 class TimedFrame(NamedTuple):
-    """A frame with its time.
+    """A frame with its time."""
 
-    Attributes
-    ----------
-    picture : ndarray of uint8 [shape=(height, width, 3)]
-    time : float
-        When it is shown, in seconds from the beginning of the source.
-    is_doubtful : bool
-        Whether the frame, or one since the last key frame, came damaged.
-    """
-
-    picture: Any
-    time: float
-    is_doubtful: bool = False
+    picture: Any  # ndarray of uint8 (height, width, 3)
+    time: float  # when it is shown, in seconds from the beginning of the source
+    is_doubtful: bool = False  # whether the frame, or one since the last key frame, came damaged
 
 
 class FrameReader(ABC):
     """What all readers share: the ``with`` block closes the source, and a ``for`` loop goes over its pictures."""
+
+    begins_anew = True
+    has_sound = truncated = False
+    frames_read = damaged = reconnections = 0
+    time = 0.0
+    problem: str | None = None
+    declared_frames: int | None = None
 
     @abstractmethod
     def timed(self) -> Iterator[TimedFrame]:

@@ -27,26 +27,15 @@ RESIDUAL_ROWS = 1024  # rows whose dense residuals are in memory at the same tim
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Checked views of the same samples, side by side in one matrix.
+    """Checked views of the same samples, side by side in one matrix."""
 
-    Attributes
-    ----------
-    data : ndarray, csr_array or dask.array [shape=(n_samples, n_features), >= 0]
-        0 where an entry does not count. Dense unless all entries count. A Dask array has NaN there, and no `entries`.
-    entries : ndarray of bool [shape=(n_samples, n_features)] or None
-        False for missing entries, which do not count. None: all count.
-    groups : ndarray of int [shape=(n_features,)]
-        The number of the view of each feature.
-    names : tuple of str
-    form : {"matrix", "list", "dict"}
-        How the views were given.
-    """
-
+    # (n_samples, n_features) >= 0, and 0 where an entry does not count; a csr_array only if all count. An array of Dask
+    # has NaN there, and no `entries`.
     data: Any
-    entries: Array | None
-    groups: Array
+    entries: Array | None  # bool, of the same shape: False for missing entries, which do not count; None: all count
+    groups: Array  # (n_features,), the number of the view of each feature
     names: tuple[str, ...]
-    form: str = "matrix"
+    form: str = "matrix"  # how the views were given: or "list", "dict"
 
     def __len__(self) -> int:
         return int(self.data.shape[0])
