@@ -56,6 +56,18 @@ class ShadowRule(NamedTuple):
     weight: float
 
 
+class WindowRule(NamedTuple):
+    """Which windows of ``2 half + 1`` pixels a side may be in a cast shadow.
+
+    One factor between `darkest` and `lightest` explains them, but for `deviation` times the noise.
+    """
+
+    half: int
+    darkest: float
+    lightest: float
+    deviation: float
+
+
 # --- Temporal medians ------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +214,84 @@ def mean_residual(frame, background, cap, residual):  # type: ignore[no-untyped-
         return
     for i in range(len(residual)):
         residual[i] = min(max(np.float32(values[i]) - np.float32(behind[i]), -highest), highest)
+
+
+@kernel
+def fit_windows(pictures, noise, rule, sums, factor, details, fits):  # type: ignore[no-untyped-def]
+    """Fit one factor to the pixels of the mask in the window around each pixel, by least squares.
+
+    The `pictures` are the mask (1), frame and background in grey levels. They are 0 outside the mask and have margins
+    of zeros: half a window, and one more row above. `factor` (height, width) gets the factors, `details` (2, height,
+    width) what frame and background differ by from their means in the window, and `fits` (height, width) 1 where a
+    pixel of the mask obeys the `rule`, a :class:`WindowRule`. `sums` (12, padded width) is scratch.
+    """
+    inside, seen, behind = pictures[0], pictures[1], pictures[2]
+    half, (height, width) = rule.half, factor.shape
+    side = 2 * half + 1
+    darkest, lightest = np.float32(rule.darkest), np.float32(rule.lightest)
+    deviation = np.float32(rule.deviation)
+    columns, window = sums[:6], sums[6:]  # over the rows of the windows, and over the windows
+    for q in range(6):
+        for x in range(sums.shape[1]):
+            columns[q, x] = 0
+    for y in range(-side, height):
+        low, high = max(y, 0), y + side  # the row above the windows (of zeros for the first), and their last
+        pairs = (inside, inside), (seen, inside), (behind, inside), (seen, seen), (seen, behind), (behind, behind)
+        for q, (left, right) in enumerate(pairs):
+            column, a, b, a0, b0 = columns[q], left[high], right[high], left[low], right[low]
+            for x in range(len(column)):  # whole numbers, which are exact
+                column[x] += np.int32(a[x]) * np.int32(b[x]) - np.int32(a0[x]) * np.int32(b0[x])
+            if y >= 0:
+                total = window[q]
+                for x in range(width):
+                    total[x] = column[x]
+                for k in range(1, half + 1):
+                    odd, even = column[2 * k - 1 :], column[2 * k :]  # faster than ``column[2 * k + x]``
+                    for x in range(width):
+                        total[x] += odd[x] + even[x]
+        if y < 0:
+            continue
+        for q in (1, 2):
+            detail, picture, total = details[q - 1, y], pictures[q, y + half + 1, half:], window[q]
+            for x in range(width):
+                detail[x] = np.float32(picture[x]) - np.float32(total[x]) / np.float32(max(window[0, x], 1))
+        # in loops of few arrays, which the compiler takes several pixels at a time
+        mask, ratio, scale, fit, obeys = inside[y + half + 1, half:], factor[y], noise[y], fits[y], window[1]
+        for x in range(width):
+            ratio[x] = np.float32(window[4, x]) / np.float32(max(window[5, x], 1))
+        for x in range(width):
+            energy, most = np.float32(window[3, x]) - ratio[x] * np.float32(window[4, x]), deviation * scale[x]
+            obeys[x] = energy < most * most * np.float32(window[0, x])
+        for x in range(width):
+            fit[x] = mask[x] & np.uint8((darkest < ratio[x]) & (ratio[x] < lightest)) & np.uint8(obeys[x])
+
+
+@kernel
+def measure_parts(labels, frame, background, factor, details, sums):  # type: ignore[no-untyped-def]
+    """Add to `sums` (n_labels, 6 + 2 n_channels) what is measured of the parts with `labels` above 0 (height, width).
+
+    These are the number of pixels, the products of the `details` with themselves and each other, `factor` and its
+    square (see :func:`fit_windows`), and for each channel the product of `frame` and `background` (height, width,
+    n_channels), and the square of `background`.
+    """
+    n_channels = frame.shape[2]
+    for y in range(labels.shape[0]):
+        for x in range(labels.shape[1]):
+            if labels[y, x] == 0:
+                continue
+            own = sums[labels[y, x]]
+            one, other = np.float64(details[0, y, x]), np.float64(details[1, y, x])
+            a = np.float64(factor[y, x])
+            own[0] += 1
+            own[1] += one * one
+            own[2] += other * other
+            own[3] += one * other
+            own[4] += a
+            own[5] += a * a
+            for c in range(n_channels):
+                shown = np.float64(background[y, x, c])
+                own[6 + c] += shown * np.float64(frame[y, x, c])
+                own[6 + n_channels + c] += shown * shown
 
 
 # --- Dynamic background ----------------------------------------------------------------------------------------------

@@ -367,7 +367,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         steps = OnlineSteps(keep=kept, longest=longest, low=noise.floor, high=noise.ceiling)
         known = OnlineScene(self._scene, self._alternative, self._support, self._alternative_support, self._noise)
         image = frame.reshape(self._scene.shape)
-        update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows)
+        scratch = np.empty((4 + image.shape[2], image.shape[1]), np.float32)
+        update_rows(image, change, moved, self.gain_, known, steps, index % online.rows, online.rows, scratch)
         if index % online.ghost_frames == 0:
             seen = self._alternative_support >= online.ghost_seconds * self.frame_rate
             self._forget_ghosts((mask > 0) & seen)
@@ -386,8 +387,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
     def _find_gain(self, frame: FrameArray, noise: Floats) -> tuple[float, float]:
         """Return the gain of a frame, its brightness relative to the scene, and the share of pixels it explains."""
         size, chosen = self._noise.size, self._chosen
-        x = frame.reshape(size, -1)[chosen].astype(np.float32)
-        b = self._scene.reshape(size, -1)[chosen]
+        x = frame.reshape(size, -1).take(chosen, axis=0).astype(np.float32)  # a third of the time of an index
+        b = self._scene.reshape(size, -1).take(chosen, axis=0)
         near = 2 * noise.clip(tuning.TUNING.noise.floor, tuning.TUNING.noise.ceiling)
         # The ratio of dark pixels is mostly noise.
         dark = tuning.TUNING.online.dark

@@ -171,7 +171,8 @@ def test_steps_are_those_of_a_slow_loop(channels, rng):
     noise = rng.uniform(1, 20, shape).astype(np.float32)
     before = [array.copy() for array in (scene, alternative, support, alternative_support, noise)]
     known = online.OnlineScene(scene, alternative, support, alternative_support, noise)
-    online.update_rows(frame, change, moved, gain, known, online.OnlineSteps(0.9, 2.0, 6.0, 16.0), 1, 3)
+    scratch = np.full((4 + channels, shape[1]), np.nan, np.float32)
+    online.update_rows(frame, change, moved, gain, known, online.OnlineSteps(0.9, 2.0, 6.0, 16.0), 1, 3, scratch)
     swapped = 0
     for y, x in np.ndindex(shape):
         b, r, held, against, sigma = (array[y, x].astype(float) for array in before)
@@ -209,6 +210,51 @@ def test_mean_residuals_are_those_of_numpy(channels, rng):
     kernels.mean_residual(frame, background, 60.0, found)
     wanted = (frame.astype(int) - background).mean(axis=1).round().clip(-60, 60)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_windows_are_those_of_least_squares(half, rng):
+    shape = (13, 17)
+    inside = (rng.random(shape) < 0.7).astype(np.uint8)
+    behind = rng.integers(1, 256, shape) * inside
+    seen = (behind * np.where(np.arange(17) < 9, 0.6, 0.99) + rng.normal(0, 2, shape)).clip(0).astype(np.uint8) * inside
+    noise = rng.uniform(0.5, 3, shape).astype(np.float32)
+    pictures = np.pad(np.stack([inside, seen, behind]).astype(np.uint8), ((0, 0), (half + 1, half), (half, half)))
+    numbers, fits = np.full((3, *shape), np.nan, np.float32), np.full(shape, 7, np.uint8)
+    rule = kernels.WindowRule(half, 0.3, 0.9, 2.0)
+    scratch = np.full((12, 17 + 2 * half), 9, np.int32)
+    kernels.fit_windows(pictures, noise, rule, scratch, numbers[0], numbers[1:], fits)
+    for y, x in np.ndindex(shape):
+        window = slice(max(0, y - half), y + half + 1), slice(max(0, x - half), x + half + 1)
+        used = inside[window] == 1
+        a, b = seen[window][used].astype(float), behind[window][used].astype(float)
+        factor, left = 0.0, 0.0
+        if len(a):
+            (factor,), left, *_ = np.linalg.lstsq(b[:, None], a, rcond=None)
+            left = ((a - factor * b) ** 2).sum()
+        wanted = factor, seen[y, x] - a.sum() / max(len(a), 1), behind[y, x] - b.sum() / max(len(b), 1)
+        np.testing.assert_allclose(numbers[:, y, x], wanted, rtol=1e-4, atol=1e-4)
+        bound = len(a) * (2 * noise[y, x]) ** 2
+        if abs(left - bound) > 1e-3 * bound:
+            assert fits[y, x] == (inside[y, x] and 0.3 < factor < 0.9 and left < bound)
+    assert 10 < fits.sum() < inside.sum() - 10
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_parts_are_measured_as_by_numpy(channels, rng):
+    labels = rng.integers(0, 4, (9, 11)).astype(np.int32)
+    frame, background = rng.integers(0, 256, (2, 9, 11, channels), dtype=np.uint8)
+    factor, *details = numbers = rng.normal(size=(3, 9, 11)).astype(np.float32)
+    sums = np.zeros((4, 6 + 2 * channels))
+    kernels.measure_parts(labels, frame, background, factor, numbers[1:], sums)
+    assert not sums[0].any()
+    for part in (1, 2, 3):
+        own = labels == part
+        one, other, a = (picture[own].astype(float) for picture in (*details, factor))
+        colours, shown = frame[own].astype(float), background[own].astype(float)
+        wanted = [own.sum(), one @ one, other @ other, one @ other, a.sum(), a @ a]
+        wanted += [*(colours * shown).sum(axis=0), *(shown**2).sum(axis=0)]
+        np.testing.assert_allclose(sums[part], wanted, rtol=1e-9)
 
 
 def test_values_that_a_gain_explains_are_counted_as_by_numpy(rng):
