@@ -40,7 +40,10 @@ def test_arrays_of_data_are_read_by_name(tmp_path):
         for name, array in found.items():
             np.testing.assert_array_equal(array, arrays[name], strict=True)
     np.savez(path, images=np.array([{}]))
-    for names, line in ((["images"], "Object arrays cannot be loaded"), (["faces"], "it has no faces")):
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("labels.npy", b"no array")
+    lines = {"images": "Object arrays cannot be loaded", "labels": "labels is not an array", "faces": "it has no faces"}
+    for name, line in lines.items():
         with pytest.raises(UnreadableError, match=line) as caught:
-            read_arrays(path, names)
+            read_arrays(path, [name])
         assert "\n" not in str(caught.value)

@@ -174,6 +174,7 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
         ({"sounds": VIEWS["sounds"][0]}, {}, r"got one of shape \(4,\); numpy.reshape\(view, \(1, -1\)\) is"),
         ([], {}, "X must hold at least one view; got none"),
         ({}, {}, "X must hold at least one view; got none"),
+        ([VIEWS["sounds"][0]] * 2, {}, r"view 0 must .*; got one of shape \(4,\); a view of one feature is numpy.resh"),
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         ([{"a": VIEWS["sounds"][i]} for i in range(10)], {}, r"each a dict of views; pass {name: numpy.array\(\[sa"),
         ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
