@@ -225,17 +225,13 @@ def _itself(function: T) -> T:
 
 @dataclass(frozen=True)
 class _Process:
-    """What a worker needs to know about the process that has submitted a job.
-
-    Files written since `began` are results of this run: perhaps those of a worker that was lost before it could report
-    them, so they are replaced. The worker must see the files `needed`.
-    """
+    """What a worker needs to know about the process that has submitted a job."""
 
     version: str
     folder: str
-    began: float
+    began: float  # files written since are replaced, perhaps those of a worker that was lost before it reported them
     apart: bool  # whether files are decoded in a process of their own
-    needed: Sequence[str] = ()
+    needed: Sequence[str] = ()  # files that the worker must see
 
 
 def _do(process: _Process, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:

@@ -23,14 +23,11 @@ _SDGNMF = "https://raw.githubusercontent.com/DUTers11717015/SDGNMF/dfa30e1a35019
 
 @dataclass(frozen=True)
 class _Remote:
-    """A MATLAB file of faces on the internet.
-
-    `checksum` is the SHA-256 of the images (uint8, upright, row by row) and then the labels (64 bits, little-endian),
-    sorted by label, computed from copies of the data.
-    """
+    """A MATLAB file of faces on the internet."""
 
     title: str
     addresses: tuple[str, ...]
+    # SHA-256 of the images (uint8, upright, row by row) and then the labels (64 bits, little-endian), sorted by label
     checksum: str
 
 

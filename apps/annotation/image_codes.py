@@ -64,17 +64,12 @@ def check_coder(coder: Any) -> None:
 
 @dataclass(frozen=True)
 class Coding:
-    """How views become codes.
+    """How views become codes."""
 
-    `coder` is "none", the name of a loss, "or-nmf", or an estimator; a view gets a model for each number of components
-    in `ranks`. With `hellinger`, features and codes become square roots of shares. With `pseudo_inverse`, codes are
-    features times the pseudo-inverse of the components.
-    """
-
-    coder: Any
-    ranks: Sequence[int]
-    hellinger: bool
-    pseudo_inverse: bool
+    coder: Any  # "none", the name of a loss, "or-nmf", or an estimator
+    ranks: Sequence[int]  # numbers of components, for each of which a view gets a model
+    hellinger: bool  # whether features and codes become square roots of shares
+    pseudo_inverse: bool  # whether codes are features times the pseudo-inverse of the components
 
 
 def fit_blocks(

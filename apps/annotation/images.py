@@ -56,18 +56,14 @@ FEW_IMAGES, ONCE = 20, 0.95
 
 @dataclass(frozen=True)
 class Described:
-    """Features of images: a row of `X` for each of `files`, and the columns of each view.
-
-    `extraction` holds the fitted extractors; None if the features come from a table. `skipped` says what was not read,
-    and `notes` what was guessed.
-    """
+    """Features of images: a row of `X` for each of `files`, and the columns of each view."""
 
     X: Array
     files: list[str]
     views: dict[str, slice]
-    extraction: FeatureExtraction | None
-    skipped: list[str]
-    notes: list[str] = field(default_factory=list)
+    extraction: FeatureExtraction | None  # the fitted extractors; None if the features come from a table
+    skipped: list[str]  # what was not read
+    notes: list[str] = field(default_factory=list)  # what was guessed
 
     __repr__ = brief
 
@@ -150,14 +146,11 @@ def _views(name: str, table: FeatureTable) -> dict[str, slice]:
 
 @dataclass(frozen=True)
 class ImagesWithWords(Described):
-    """Images that have words, with their features.
-
-    `Y` (n_images, n_words) is a sparse array with 1 for each word of an image, and `words` is the sorted vocabulary.
-    """
+    """Images that have words, with their features."""
 
     notes: list[str]
-    Y: Any
-    words: list[str]
+    Y: Any  # (n_images, n_words), sparse: 1 for each word of an image
+    words: list[str]  # the sorted vocabulary
 
     __repr__ = brief
 

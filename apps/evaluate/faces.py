@@ -119,18 +119,14 @@ def run_split(
 
 
 class FaceSplit(NamedTuple):
-    """Training images and test sets of one split of a data set, as rows of shares of white.
-
-    `people` are numbered from 0 without gaps. `tests` are "clean" and, if asked for, "corrupted" images, and `answers`
-    says who is on them; `seed`, the number of the split, seeds the methods.
-    """
+    """Training images and test sets of one split of a data set, as rows of shares of white."""
 
     train: Array
-    people: NDArray[np.intp]
-    tests: dict[str, Array]
-    answers: NDArray[np.intp]
+    people: NDArray[np.intp]  # numbered from 0 without gaps
+    tests: dict[str, Array]  # "clean" and, if asked for, "corrupted" images
+    answers: NDArray[np.intp]  # who is on them
     image_shape: tuple[int, int]
-    seed: int
+    seed: int  # of the methods: the number of the split
 
     def accuracy(self, distances: Array) -> float:
         """Return the share of test images, in %, whose nearest person is the right one."""

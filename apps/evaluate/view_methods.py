@@ -130,15 +130,12 @@ class SideBySide:
 
 
 class LearntFeatures(NamedTuple):
-    """Features of the training samples, a function that finds those of others, and components if any.
-
-    `model` is the multi-view model if the features are its codes; it has a classifier of its own.
-    """
+    """Features of the training samples, a function that finds those of others, and components if any."""
 
     train: Array
     transform: Callable[[ViewArrays], Array]
     components: Array | None = None
-    model: MultiviewNMF | None = None
+    model: MultiviewNMF | None = None  # whose codes the features are; it has a classifier of its own
 
 
 class ComparedMethod(NamedTuple):

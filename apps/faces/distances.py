@@ -331,16 +331,13 @@ def probability(logarithms: Array, people: Labels) -> float:
 
 
 class LeftOut(NamedTuple):
-    """Left-out images of all folds, as judged by what was learnt without the images and the unknown people.
-
-    `unlike` and `unexplained` are the results of :func:`.images.unlikeness`.
-    """
+    """Left-out images of all folds, as judged by what was learnt without the images and the unknown people."""
 
     people: Labels
     unknown: Mask  # whether that person was left out, too
     distances: Array  # relative, from the nearest person
     noise: Array  # (n_images, n_measures)
-    unlike: Array
+    unlike: Array  # the results of :func:`.images.unlikeness`: this one and the next
     unexplained: Array
     corrupted: Array  # shares of pixels
 

@@ -51,17 +51,13 @@ MIN_DISTANCE = 1e-3
 
 @dataclass
 class FactorProfile(Profile):
-    """Components of a user's sessions, beside the counts, which name usual and new commands.
-
-    `sessions` are the counts of commands and the weight of each session, and `components` (n_components, n_commands)
-    the components of the first `n_learnt` of them; its columns are in the order of `commands`.
-    """
+    """Components of a user's sessions, beside the counts, which name usual and new commands."""
 
     method: str = "nmf"
     loss: str = "kullback-leibler"
-    sessions: list[tuple[Counter[Hashable], float]] = field(default_factory=list)
-    components: Floats | None = None
-    n_learnt: int = 0
+    sessions: list[tuple[Counter[Hashable], float]] = field(default_factory=list)  # counts of commands, and a weight
+    components: Floats | None = None  # (n_components, n_commands), in the order of `commands`
+    n_learnt: int = 0  # sessions, the first ones, whose components these are
     _columns: dict[Hashable, int] = field(default_factory=dict)
 
     def add(self, session: CountedSession, weight: float = 1.0, *, bounded: bool = True) -> None:

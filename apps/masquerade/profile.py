@@ -50,16 +50,13 @@ def check_sequence(session: Any) -> None:
 
 @dataclass
 class Profile:
-    """In how many of a user's sessions each command, and each pair of successive commands, occurred.
+    """In how many of a user's sessions each command, and each pair of successive commands, occurred."""
 
-    Rejected sessions count little, so these are weights, not whole numbers. `context` is the sum of the weights of the
-    pairs that begin with a command, and `total` the sum of the weights of all commands.
-    """
-
+    # rejected sessions count little, so these are weights, not whole numbers
     commands: dict[Hashable, float] = field(default_factory=dict)
     pairs: dict[tuple[Hashable, Hashable], float] = field(default_factory=dict)
-    context: dict[Hashable, float] = field(default_factory=dict)
-    total: float = 0.0
+    context: dict[Hashable, float] = field(default_factory=dict)  # sums of the pairs that begin with a command
+    total: float = 0.0  # of all commands
 
     __repr__ = brief
 

@@ -29,21 +29,15 @@ DEEPER = "its sub-folders are not read; put the images of a view into one folder
 
 @dataclass
 class ViewSet:
-    """Views of the same samples.
+    """Views of the same samples."""
 
-    A view (n_samples, n_features) is NaN where an entry is missing, and in the whole row if the sample lacks the view.
-    `keys` are those of the samples, or their numbers, and `labels` those of a file that has some. `columns`
-    names the features of views whose files do. `extraction` described the images, of which those that could not be used
-    are in `skipped`.
-    """
-
-    views: dict[str, Array]
-    keys: list[str]
-    labels: Array | None = None
-    columns: dict[str, list[str]] = field(default_factory=dict)
+    views: dict[str, Array]  # (n_samples, n_features): NaN where an entry is missing, or the sample lacks the view
+    keys: list[str]  # of the samples, or their numbers
+    labels: Array | None = None  # of a file that has some
+    columns: dict[str, list[str]] = field(default_factory=dict)  # names of features, of views whose files have them
     notes: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    extraction: Any = None
+    skipped: list[str] = field(default_factory=list)  # images that could not be used
+    extraction: Any = None  # has described the images
 
 
 def read_views(

@@ -154,14 +154,11 @@ def _learner(
 
 
 class MarkedRuns(NamedTuple):
-    """CPU seconds of learning and mean losses of all samples at some marks, (n_starts, n_marks) each.
+    """CPU seconds of learning and mean losses of all samples at some marks, (n_starts, n_marks) each."""
 
-    They are NaN for starts from which the method has refused the data, in this sentence.
-    """
-
-    seconds: Array
+    seconds: Array  # NaN, as the losses, for starts from which the method has refused the data
     losses: Array
-    refusal: str = ""
+    refusal: str = ""  # the sentence in which it did
 
     def ended(self) -> Array:
         """Return for each start whether the method has learnt all samples."""

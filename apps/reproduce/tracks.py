@@ -91,15 +91,11 @@ def solver_track(solver: str, problem: Problem, start: Start, measure: Measure, 
 
 
 class Case(NamedTuple):
-    """A problem on which solvers are compared, with the paper's claims about them.
-
-    `make` returns the problem and the start of a run, and what is recorded of the factors, such as their objective;
-    `solvers` has their names in SOLVERS by those of the paper.
-    """
+    """A problem on which solvers are compared, with the paper's claims about them."""
 
     title: str
-    make: Callable[[int], tuple[Problem, Start, Measure]]
-    solvers: Mapping[str, str]
+    make: Callable[[int], tuple[Problem, Start, Measure]]  # of a run; what is recorded is, for example, the objective
+    solvers: Mapping[str, str]  # names in SOLVERS by those of the paper
     claims: Sequence[Claim]
     budget: float  # CPU seconds of each method
 

@@ -47,17 +47,12 @@ SMALLEST_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Cues:
-    """The cues of a picture.
+    """The cues of a picture, in float32."""
 
-    `lab` (height, width, 3) is CIELAB (D65); `tensors` (4, 3, height, width) are xx, yy and xy of each cue; `energy`
-    (height, width) is the largest strength that a border at a pixel can have, over the fine cues and the network's
-    boundary; `boundary` and `vectors` are what :func:`.network.find_boundaries` returns. All are float32.
-    """
-
-    lab: Floats
-    tensors: Floats
-    energy: Floats
-    boundary: Floats
+    lab: Floats  # (height, width, 3), CIELAB (D65)
+    tensors: Floats  # (4, 3, height, width): xx, yy and xy of each cue
+    energy: Floats  # (height, width), the largest strength of a border at a pixel, over fine cues and the boundary
+    boundary: Floats  # this and the next are what :func:`.network.find_boundaries` returns
     vectors: Floats
 
 

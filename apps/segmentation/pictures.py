@@ -29,15 +29,11 @@ NOISE_BLUR = 0.7  # pixels
 
 
 class Picture(NamedTuple):
-    """What :func:`read_picture` returns.
+    """What :func:`read_picture` returns."""
 
-    `shown` is RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]. `pixels` has the colours of the nearest
-    pixels inside the mask where it is 0, so that nothing there makes a border. `values` is what was given.
-    """
-
-    shown: NDArray[Any]
-    pixels: NDArray[Any]
-    values: NDArray[Any]
+    shown: NDArray[Any]  # RGB (height, width, 3), uint8, uint16 or float32 in [0, 1]
+    pixels: NDArray[Any]  # the same, with colours of the nearest pixels inside the mask outside, to make no border
+    values: NDArray[Any]  # what was given
     inside: NDArray[np.bool_] | None
 
 

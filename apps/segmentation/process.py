@@ -244,16 +244,12 @@ def process_paper(
 
 
 class DrawnMarkers(NamedTuple):
-    """Markers in a picture: a number from 1 at each marked pixel, else 0; the name and the RGB of each one's colour.
-
-    There are no `colours` if they are the same in 8 bits, as in a label map of 16 bits. `n_soft` of them lie between
-    the background's and one of more pixels.
-    """
+    """Markers in a picture: a number from 1 at each marked pixel, else 0; the name and the RGB of each one's colour."""
 
     numbers: NDArray[np.int64]
     names: list[str]
-    colours: NDArray[np.uint8] | None
-    n_soft: int
+    colours: NDArray[np.uint8] | None  # None if they are the same in 8 bits, as in a label map of 16 bits
+    n_soft: int  # of them lie between the background's and one of more pixels
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:

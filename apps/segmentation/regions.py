@@ -46,18 +46,12 @@ SIZE_EXPONENT = 0.15  # of the smaller region's share: small regions go first. C
 
 @dataclass(frozen=True)
 class Partition:
-    """A picture divided into n regions, with m borders between them.
+    """A picture divided into n regions, with m borders between them."""
 
-    `labels` (int32, height x width) has the region of each pixel, 0 to n - 1, each one 4-connected piece, and -1
-    outside a mask. `regions` (n, N_SUMS) are sums over the pixels of each region; :mod:`.kernels` names the columns.
-    `edges` (m, 2) are the pairs of regions that touch, the smaller first, in ascending order. `borders` (m, 3 + 4) are
-    sums over the pixel sides of each border: their number, the energy, the boundary, and the strength of each cue.
-    """
-
-    labels: NDArray[np.int32]
-    regions: Array
-    edges: NDArray[np.int64]
-    borders: Array
+    labels: NDArray[np.int32]  # (height, width): 0 to n - 1, each one 4-connected piece, and -1 outside a mask
+    regions: Array  # (n, N_SUMS), sums over the pixels of each region; :mod:`.kernels` names the columns
+    edges: NDArray[np.int64]  # (m, 2), the pairs of regions that touch, the smaller first, in ascending order
+    borders: Array  # (m, 3 + 4), sums over the pixel sides: their number, energy, boundary, and strength of each cue
 
 
 def find_regions(
@@ -206,15 +200,11 @@ def _sum_bins(flat: NDArray[np.int32], values: NDArray[Any], bins: Bins, count: 
 
 @dataclass(frozen=True)
 class BorderModel:
-    """What is learnt on training photographs.
-
-    The leaves of `trees` are added to `base`; `scale` is where the tree of regions is cut unless the user asks for
-    something else.
-    """
+    """What is learnt on training photographs."""
 
     trees: BorderTrees
-    base: float
-    scale: float
+    base: float  # to which the leaves of the trees are added
+    scale: float  # where the tree of regions is cut unless the user asks for something else
 
 
 @cache
@@ -227,19 +217,13 @@ def load_border_model(path: Path = FILE) -> BorderModel:
 
 @dataclass(frozen=True)
 class MergeSequence:
-    """The merges of n regions into one.
+    """The merges of n regions into one."""
 
-    `children` (n - 1, 2) are the two nodes that each merge joins; `heights` (n - 1,), ascending in [0, 1], the largest
-    cost of a border up to each merge; `strengths` (m,) the strengths of the borders between the first regions.
-    `features` and `pairs` describe the borders that were judged and name their nodes, those of the first regions first;
-    both are empty unless they were asked for.
-    """
-
-    children: NDArray[np.int64]
-    heights: Array
-    strengths: Array
-    features: Array
-    pairs: NDArray[np.int64]
+    children: NDArray[np.int64]  # (n - 1, 2), the two nodes that each merge joins
+    heights: Array  # (n - 1,), ascending in [0, 1], the largest cost of a border up to each merge
+    strengths: Array  # (m,), of the borders between the first regions
+    features: Array  # of the borders that were judged, those of the first regions first; empty unless asked for
+    pairs: NDArray[np.int64]  # the nodes of these borders
 
 
 def merge_regions(partition: Partition, model: BorderModel, *, n_recorded: int = 0) -> MergeSequence:

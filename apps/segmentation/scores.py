@@ -126,16 +126,12 @@ def _entropy(counts: NDArray[Any]) -> float:
 
 
 class BoundaryScores(NamedTuple):
-    """How well boundaries agree with those of people.
+    """How well boundaries agree with those of people."""
 
-    `ods` is F, the harmonic mean of precision and recall, at the scale that is best for all pictures; `precision` and
-    `recall` are those at this scale. `ois` is F with the best scale of each picture. `ap` is the average precision.
-    """
-
-    ods: float
-    ois: float
-    ap: float
-    precision: float
+    ods: float  # F, the harmonic mean of precision and recall, at the scale that is best for all pictures
+    ois: float  # F with the best scale of each picture
+    ap: float  # the average precision
+    precision: float  # at the scale of `ods`, as the recall is
     recall: float
 
 

@@ -14,13 +14,10 @@ AUTO = "auto"
 
 
 class Format(NamedTuple):
-    """A file format: the end of the file's name, and a function that makes its content.
-
-    The function gets the module :mod:`.formats`, the name of the picture and the :class:`.SegmentationResult`. It
-    returns text, bytes, or a dict to be written as JSON.
-    """
+    """A file format: the end of the file's name, and what makes text, bytes or a dict to be written as JSON."""
 
     ending: str
+    # of the module :mod:`.formats`, the name of the picture and the :class:`.SegmentationResult`
     make: Callable[[Any, str, Any], str | bytes | dict[str, Any]]
 
 

@@ -39,10 +39,7 @@ from .mask import camera_floor
 
 @dataclass(frozen=True)
 class LearntBackground:
-    """What :func:`learn_background` found.
-
-    Small frames are enlarged before learning. All but `median` and `registration` belongs to the enlarged ones.
-    """
+    """What :func:`learn_background` found; of small frames all but `median` and `registration` is of enlarged ones."""
 
     H: Floats  # (n_components, n_pixels, channels): the components
     Wt: Floats  # (n_components, n): codes of the learnt frames, one a column
@@ -68,10 +65,7 @@ class LearntBackground:
             check_type(self.registration, name, Registration).check(name, frame_shape)
 
     def near(self) -> Floats:
-        """Return twice the noise, but not below its floor, at each value (pixel and channel) that determines codes.
-
-        A value whose residual is smaller counts as explained.
-        """
+        """Return twice the noise, at least its floor, at values that determine codes: less is explained."""
         scale = np.maximum(self.noise_scale.ravel()[self.chosen], tuning.TUNING.noise.floor)
         return 2 * np.repeat(scale, self.H.shape[2])
 
