@@ -248,6 +248,5 @@ def fit(
         callback=callback,
         objective=lambda: rows.objective(H),
         optimality=lambda: optimality(rows, H),
-        # up to this objective a fit counts as exact; the crew asks all blocks, and adds their answers, tuples of one
         exact_objective=lambda: rows.crew.sum_of("exact_objective")[0],
     )
