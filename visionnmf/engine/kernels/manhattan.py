@@ -8,8 +8,6 @@ All kernels store both factors component-major, ``(n_components, n_points)``: th
 as ``H``. A sweep over either factor then runs along contiguous memory.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
