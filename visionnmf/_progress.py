@@ -1,7 +1,5 @@
 """What long work calls as it advances, so that its caller can show how much is done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int | None], object]

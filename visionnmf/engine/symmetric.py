@@ -128,7 +128,6 @@ def scale_to_fit(S: Array, H: Array, c: Array) -> None:
 def fit_symmetric(S: Array, H: Array, c: Array, *, max_iter: int, tol: float, loss: str = "manhattan") -> Fit:
     """Minimise the loss of ``S - H.T @ H`` over ``H >= 0``, in place from `H` (r, n)."""
     sweep, objective = LOSSES[loss]
-    # an objective of at most `exact` counts as an exact fit, which ends it
     stopping = Stopping(tol, exact=objective(S * S.dtype.type(EXACT), np.zeros_like(H), c) if tol > 0 else 0.0)
     done = stopping.add(objective(S, H, c))  # the first entry of the history is the objective at the start
     while not done and len(stopping.history) <= max_iter:

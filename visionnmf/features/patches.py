@@ -108,7 +108,6 @@ class PatchNMF(Extractor):
 
         model = OnlineNMF(self.n_components, method=self.method, max_iter=PASSES, random_state=check_seed(rng))
         self.components_ = np.asarray(model.fit(patches).components_, np.float32)
-        # the pseudo-inverse, by which patches become codes
         self.encoder_ = np.ascontiguousarray(np.linalg.pinv(self.components_.astype(np.float64)), np.float32)
 
     def _patches(self, image: PreparedImage) -> Array:

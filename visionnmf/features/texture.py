@@ -189,7 +189,6 @@ class CENTRIST(PatternHistogram):
     def _describe(self, image: PreparedImage) -> Array:
         """Count the census codes of all pixels in each cell, without the codes 0 and 255; shares of the whole image."""
         counts = self._count_patterns(census_transform(image.grey), CENSUS)
-        # the counts of the CENSUS codes of each cell, cell by cell; codes 0 and 255, that of flat areas, are left out
         return counts.reshape(-1, CENSUS)[:, 1:-1].ravel()
 
 

@@ -321,7 +321,6 @@ def _check_free(path: Path, force: bool) -> None:
 
 def _must_stay(path: Path) -> bool:
     """Return whether there is a file that is not a result of this run; see :func:`replacing_since`."""
-    # `_own_since` is the time from which on files are results of this run, infinite if there is no such time
     try:
         return path.lstat().st_mtime < _own_since.get()
     except OSError:

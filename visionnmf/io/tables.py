@@ -197,7 +197,6 @@ def _read_npz(file: Path, key: str | None) -> list[Table]:
         X, groups, views = _numbers(arrays["X"], f"{file}: X"), arrays["groups"], arrays["views"]
         if groups.shape != X.shape[1:] or views.ndim != 1 or len(views) > len(groups):
             raise UnreadableError(f"{file}: its groups and views do not fit X, of shape {X.shape}")
-        # `groups` (n_columns,) holds the number of the view that each column of X belongs to.
         return [_table(str(name), X[:, groups == v], keys, labels, file) for v, name in enumerate(views)]
     found = {name: array for name, array in arrays.items() if array.ndim >= 2 and array.dtype.kind in NUMBERS}
     # If some matrices have names that begin with "view_", only those are tables. Arrays of more axes are refused below,

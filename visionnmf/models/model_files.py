@@ -66,7 +66,6 @@ FILE = ModelFile(
 class Saveable:
     """Gives an estimator ``save``; :func:`load_model` is the way back."""
 
-    # the fitted attributes that files hold
     saved_attributes: tuple[str, ...] = (
         *("components_", "n_features_in_", "n_components_", "n_iter_", "objective_history_", "optimality_"),
         *("reconstruction_err_", "feature_names_in_", "_sklearn_output_config"),

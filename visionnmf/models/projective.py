@@ -108,7 +108,6 @@ class ProjectiveNMF(LinearModel):
         self._check_parameters()
         n_components = min(data.shape) if self.n_components is None else int(self.n_components)
         with one_blas_thread():  # otherwise rounding in the start would depend on the number of threads
-            # a start makes codes and components, of which only the components are needed
             H = STARTS[self.init](data, n_components, check_random_state(self.random_state))[1]
         result = projective.fit(
             data, H, loss=self.loss, solver=self.solver, max_iter=self.max_iter, tol=self.tol, callback=self.callback

@@ -161,7 +161,6 @@ class _Stream:
     def run(self, epochs: int, checkpoint: Checkpoint | None, callback: StreamCallback | None) -> None:
         """Learn for `epochs` passes, or until the callback returns True, with checkpoints; refuse an empty source."""
         total = None if self.chunks.n_samples is None else epochs * self.chunks.n_samples
-        # `self.done` counts the samples that are learnt in all passes, `self.samples` those in the current pass
         batches, stopped = 0, False
         while self.epoch < epochs and not stopped:
             # the first batch of a new model may be larger than the others, because the model makes its start from it
@@ -219,7 +218,6 @@ class _Stream:
 
     def _write(self, path: str | Path) -> None:
         """Write a checkpoint: the model, what must be the same to continue, and how far the stream has come."""
-        # passes that are done, samples learnt in the current pass, and samples learnt in all passes
         position = {"epoch": self.epoch, "samples": self.samples, "done": self.done}
         save_checkpoint(self.model, path, {**self._about(), **position})
 
@@ -242,7 +240,6 @@ class _Stream:
         restore(self.model, saved)
         self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch
         self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
-        # samples left out at the beginning of the source
         self.skip = 0 if live else self.samples
 
 

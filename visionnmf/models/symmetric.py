@@ -144,7 +144,6 @@ class SymmetricNMF(Saveable, BaseEstimator):
         self._check_parameters()
         starts = self._starts(S, c, self.n_components, self.n_init)
 
-        # each start (n_components, n) is changed in place, so that the array holds the components of its fit afterwards
         fits = fit_starts(S, starts, c, max_iter=self.max_iter, tol=self.tol, loss=self.loss)
         self.objectives_ = np.array([found.history[-1] for found in fits])
         best = int(self.objectives_.argmin())

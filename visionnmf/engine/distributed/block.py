@@ -180,11 +180,8 @@ class Block:
     def _large_zeros(self) -> Array:
         """Return zeros in the shape and dtype of the data, in a mapped file if the data are in one."""
         X, directory = self.problem.X, self.data.directory
-        zero = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
-        # Each iteration writes to it. Before it does, it calls `_mapped.load(self._written)`, which maps the pages of a
-        # file in one call, and does nothing to an array in memory.
-        self._written = zero
-        return zero
+        self._written = np.zeros_like(X) if directory is None else self._mapped.open(zeros(X.shape, X.dtype, directory))
+        return self._written
 
     def admm_step(self, H: Array, inverse_rho: float, decay: float) -> admm.Pass:
         """Update the codes by one pass of ADMM for components `H` (r, n); return the sums that their update needs."""
@@ -236,7 +233,6 @@ class Block:
 
     def finish(self, H: Array, penalty: Any) -> None:
         """Find the codes `found` (r, n_rows) of the final components for the given data; drop the solver's state."""
-        # ADMM's pass and dual, the updates of a descent, and its codes before and after extrapolation
         self._rows = self._halves = self._codes = None  # type: ignore[assignment]
         self.found = solve_codes(replace(self.given, penalty_W=penalty), H)
         scale = self.data.row_scale

@@ -182,15 +182,12 @@ def optimality(rows: RowsInBlocks, H: Array) -> float:
     """Return how far codes and components are from a stationary point, as :func:`..optimality.optimality`."""
     crew, problem, sums = rows.crew, rows.problem, rows.sums
     H64 = H.astype(np.float64)
-    # `at_zero`: sum of the squared derivatives at the model 0, for a loss with a kink; 0 for others
     squares_W, at_zero = crew.sum_of("code_squares")
     norms_W, norms_H = np.sqrt(squares_W), np.linalg.norm(H64, axis=1)
     size = float(np.sqrt(sums.squares)) or float(norms_W @ norms_H)
     if size == 0:
         return 0.0
     tiny = ZERO * sums.total / sums.n_entries  # residuals up to this count as 0, where a loss has a kink
-    # gradient of the components, and the sum of the squared derivatives at the model 0, for a loss without a kink; the
-    # last argument is the mean of the squared derivative of a row, for the accuracy at kinks
     G, derivative = crew.update_and_sum("gradients", H, tiny, at_zero / rows.n_samples)
     if problem.loss.record.kink:
         derivative = at_zero
@@ -229,7 +226,6 @@ def _balanced(rows: RowsInBlocks, within: Array, G: Array, slope: Array, norms: 
     for _ in range(BALANCE_ROUNDS):
         if (distances(total) <= enough**2).all():
             break
-        # by how much `total` would change if all blocks, each as if it were alone, took the choice they have found
         (change,) = crew.update_and_sum("balance", total, within, norms, enough)
         shares = steps[np.argmin([distances(total + step * change) for step in steps], axis=0)]
         crew.tell("move", shares)
@@ -248,6 +244,5 @@ def fit(
         callback=callback,
         objective=lambda: rows.objective(H),
         optimality=lambda: optimality(rows, H),
-        # up to this objective a fit counts as exact; the crew asks all blocks, and adds their answers, tuples of one
         exact_objective=lambda: rows.crew.sum_of("exact_objective")[0],
     )

@@ -17,8 +17,6 @@ or is None. `bounds` (n_rows,) holds ``1 / rho`` of each row. The dual is first 
 ``X - P`` (0 for Kullback-Leibler) and the l1 norm of its primal residual.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from visionnmf._jit import kernel

@@ -1,7 +1,5 @@
 """Sums and products of vectors that the other kernels call."""
 
-from __future__ import annotations
-
 from visionnmf._jit import kernel
 
 CHUNK = 4096  # entries summed in the dtype of the data; the sums of chunks are added in double precision

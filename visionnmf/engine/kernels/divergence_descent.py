@@ -5,8 +5,6 @@ are lower bounds, upper bounds, l1 and l2 weights of the codes; `units` (n_rows,
 l1 and l2.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Coordinate descent on least squares through Gram matrices (HALS); :mod:`.manhattan` describes the layout."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from visionnmf._jit import kernel

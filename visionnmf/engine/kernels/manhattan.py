@@ -8,8 +8,6 @@ All kernels store both factors component-major, ``(n_components, n_points)``: th
 as ``H``. A sweep over either factor then runs along contiguous memory.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -214,7 +212,6 @@ def rri_rows(X, M, group, Ft, A, low, high, l1, l2, alpha, graph, sweeps, eps, s
                     pull, degree = _pull_of_neighbours(graph, Ft, k, j)
                     slope += degree * np.float64(x) - pull
                     curvature += degree
-                # the exact minimiser, a weighted median; the residual is updated with it
                 new = update_variable(
                     residual, A[k], weighted[k], x, low, high, slope, curvature, eps, tiny, steps, jumps
                 )
@@ -319,7 +316,6 @@ def rri_symmetric_sweep(S, H, HC, c, eps, scratch, diagonal):
             for k in range(H.shape[0]):
                 x = H[k, j]
                 slope, curvature = 2 * diagonal * np.float64(x), 2 * diagonal  # of diagonal * x^2
-                # the exact minimiser in this code; the residual is updated with it
                 new = update_variable(
                     residual, H[k], HC[k], x, zero, high, slope, curvature, eps, tiny, scratch[1], scratch[2]
                 )

@@ -1,7 +1,5 @@
 """The numba kernels of online methods that learn one sample after the other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The numba kernels of the penalties and of codes on the simplex; :mod:`.manhattan` describes the conventions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from visionnmf._jit import kernel

@@ -4,8 +4,6 @@
 stored point-major, ``(n_points, r)``, so that an entry reads one contiguous row instead of `r` scattered numbers.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from visionnmf._jit import kernel

@@ -28,7 +28,6 @@ def components(problem: Problem, n_components: int, init: str, rng: RandomState)
     `init` is "batch" for a short batch factorisation, or a key of :data:`..starts.STARTS`. Of the penalties only the
     constraints on the components count.
     """
-    # feasible are all factors >= 0 at first; the constraints on the components follow at the end
     plain = replace(problem.in_dense(), penalty_W=NONNEGATIVE, penalty_H=NONNEGATIVE)
     X = plain.X
     if problem.weights is not None:  # missing entries count as average for the scale of the start

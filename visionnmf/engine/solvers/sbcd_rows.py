@@ -124,7 +124,6 @@ def improve(X: Array, M: Array | None, Ft: Array, fixed: Fixed) -> Array:
         P[~full] = np.maximum(codes[~full] @ fixed.components, number(EMPTY_FLOOR))
     V, powers = curvatures(P, beta), powers_of(Y, beta)
     losses = values(Y, powers, P, M, beta, V)
-    # the last array counts entries of little curvature, which the kernel of the descent finds
     rows = _DescendedRows(Y, M, powers, P, V, codes, units, losses, np.zeros(len(X), np.int64))
     index = np.flatnonzero(full)  # numbers of the rows that still move; `part` holds these rows
     part = rows if len(index) == len(X) else rows.take(index)

@@ -72,7 +72,6 @@ def newton_half(problem: Problem, Ft: Array, A: Array, *, sweeps: int, tol: floa
     sums = A.sum(axis=1, dtype=np.float64).astype(problem.X.dtype)
     if problem.zero_weight == 0:
         sums = sums[:0]  # empty: the kernel then sums A over the stored entries of each row instead
-    # the floors of the rows are small positive numbers, below which the model is not allowed to fall
     return _descend(problem, Ft, A, sums, floors(problem.X), sweeps, tol)
 
 

@@ -56,7 +56,6 @@ class _Factor:
         self.extrapolated = self.last.copy()  # (n_points, r)
         l1, l2 = penalty.weights(len(F), F.dtype)
         share = F.dtype.type(share)
-        # arguments of the kernel: lower and upper bound of the entries, and l1 and l2 weights (r,)
         self.box_l1_l2 = (*penalty.box(F.dtype), share * l1, share * l2)
 
     def improve(
@@ -153,7 +152,6 @@ class _Model:
         for part in self.parts:
             part.codes.reset(Wt[:, part.rows])
             self.gram += _gram(part.codes.extrapolated)
-            # without sweeps it only adds the product X.T @ W of the part to `totals`, which are 0 before
             self._improve_components(part, part.codes.extrapolated, momentum=0.0, sweeps=0)
 
     def start_objective(self, problem: Problem, square: float) -> float:

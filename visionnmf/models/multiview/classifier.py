@@ -118,7 +118,6 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         self._X, self._y = X, y
-        # `own` are the views side by side, where the model has filled in what is missing.
         codes, own, _ = self._codes_and_views(X)
         whole = tuple((model.view_weights_ > 0).tolist())  # all views but those of noise
         # What views are divided by, so that each has an energy of 1, as have the codes, whose rows get a norm of 1.
@@ -192,7 +191,6 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         columns = np.asarray(pattern)[self.model_.view_groups_]  # `view_groups_` has the view of each feature
         # Roots reduce the weight of large values; the products of components make codes comparable. Counts need none.
         if self.roots:
-            # `view_scales_` is what the model multiplies each view by, and `view_groups_` the view of each feature
             H = self.model_.components_ * self.model_.view_scales_[self.model_.view_groups_]
             codes = signed_roots(codes, H @ H.T)
         given = own[:, columns] / self._view_size
