@@ -21,12 +21,13 @@ from visionnmf.apps.evaluate.settings import (
 from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.masquerade.settings import SessionCutting
 from visionnmf.apps.settings import Option
+from visionnmf.io.inputs import expand_inputs
 
 from .annotation import Labels as Words, Model
 from .console import say, verbosity
 from .multiview import Key, Sources
 from .options import given, needs, one_of, with_records
-from .run import Run, check_exists, expanded, running
+from .run import Run, check_exists, running
 
 if TYPE_CHECKING:
     from visionnmf.apps.evaluate import Study
@@ -246,8 +247,8 @@ def masquerade(
         check_exists(*histories)
         from visionnmf.apps.evaluate import masquerade as application
 
-        options: dict[str, Any] = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
-        _compare(run, "histories", comparison, lambda: application.study(expanded(histories), comparison, **options))
+        how: dict[str, Any] = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
+        _compare(run, "histories", comparison, lambda: application.study(expand_inputs(histories), comparison, **how))
 
 
 @command.command("multiview")

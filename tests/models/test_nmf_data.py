@@ -97,7 +97,7 @@ def test_the_default_loss_warns_of_a_long_fit_of_sparse_data_and_a_chosen_one_do
     limits = {"max_iter": 2, "tol": 0, "random_state": 0, "measure_optimality": False, "exact_codes": False}
     for name in ("fit", "fit_transform"):
         model = clone(NMF(2, **limits))
-        with pytest.warns(UserWarning, match=r'2100 x 2000 entries, .* 4200 are stored, .*="frobenius"') as found:
+        with pytest.warns(UserWarning, match=r'2100 x 2000 entries, .* 4200 are stored, .*"frobenius"') as found:
             getattr(model, name)(X)
         assert found[0].filename == __file__
     for case in ({"loss": "manhattan"}, {"loss": "frobenius"}, {"zero_weight": 0.1}):

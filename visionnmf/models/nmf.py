@@ -407,8 +407,8 @@ class NMF(WithPenalties, LinearModel):
         # the problem with weighted samples; its rows were multiplied by `row_scale` if that is not None
         weighted, row_scale = with_sample_weight(problem, sample_weight)
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
-        unchosen = self.loss is choices.LOSS and self.zero_weight == 1 and not self.nuclear  # which need this loss
-        if unchosen and fitted is not weighted:
+        # `zero_weight` and `nuclear` need this loss
+        if fitted is not weighted and self.loss is choices.LOSS and self.zero_weight == 1 and not self.nuclear:
             sparse_data.warn_dense(weighted, stacklevel)
         solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty

@@ -20,14 +20,7 @@ from visionnmf.engine.stopping import exact_objective
 
 from .data_checks import is_doubtful
 
-__all__ = [
-    "STARTS",
-    "apart",
-    "dense_if_small",
-    "start_from_least_squares",
-    "warn_apart",
-    "warn_dense",
-]
+__all__ = ["STARTS", "apart", "dense_if_small", "start_from_least_squares", "warn_apart", "warn_dense"]
 
 # Chosen on made data of the seeds 1 to 51; `python benchmarks/convergence.py sparse` has others.
 MOST_ENTRIES = 1 << 26  # of a dense copy, 512 MiB in double precision; ADMM needs as much again
@@ -55,9 +48,9 @@ def warn_dense(problem: Problem, stacklevel: int) -> None:
     (n_samples, n_features), n_stored = problem.X.shape, problem.X.nnz
     if FEW_ENTRIES < n_samples * n_features and n_stored <= SHARE * n_samples * n_features:
         warnings.warn(
-            f"NMF fits a dense copy of X, {n_samples} x {n_features} entries, of which {n_stored} are stored, by its "
-            'default loss "manhattan", which may take minutes; loss="frobenius" or "kullback-leibler" fits the stored '
-            "entries alone, and words of texts better",
+            f"NMF fits a dense copy of X, {n_samples} x {n_features} entries, of which {n_stored} are stored, by the "
+            'default loss="manhattan", which may take minutes; "frobenius" or "kullback-leibler" needs no copy of such '
+            "data and is better for words of texts",
             stacklevel=stacklevel,
         )
 
