@@ -91,14 +91,14 @@ def train(
     trained = AnnotationModel(annotator, found.files, found.extraction)
     save(trained, model, force=force)
     figures = _figures(annotator, time.perf_counter() - start)
-    weights = ", ".join(f"{name} {weight:.1f}" for name, weight in figures["weights"].items())
+    weights = ", ".join(f"{name}: {weight:.1f}" for name, weight in figures["weights"].items())
     return Report(
         figures=figures,
         lines=[
             f"{counted(figures['images'], 'image')}, {counted(figures['words'], 'word')}, "
             f"{figures['words_an_image']:.2g} per image; "
             f"{counted(len(figures['rare_words']), 'word')} with fewer than {FEW} images; {figures['seconds']:.1f} s",
-            f"weights of the distances ({figures['method']}): {weights}",
+            f"weights of the distances ({figures['method']}), by features and components: {weights}",
         ],
         model=trained,
         inputs=names_of(source),

@@ -22,12 +22,13 @@ from visionnmf.apps.evaluate.settings import (
 from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.masquerade.settings import SessionCutting
 from visionnmf.apps.settings import Option
+from visionnmf.io.inputs import expand_inputs
 
 from .annotation import Labels as Words, Model
 from .console import say, verbosity
 from .multiview import Key, Sources
 from .options import given, needs, one_of, with_records
-from .run import Run, check_exists, expanded, running
+from .run import Run, check_exists, running
 
 if TYPE_CHECKING:
     from visionnmf.apps.evaluate import Study
@@ -238,7 +239,7 @@ def masquerade(
         from visionnmf.apps.evaluate import masquerade as application
 
         options: dict[str, Any] = {"splits": splits, "conditions": conditions, "cutting": cutting, "format": format_}
-        _compare(run, "histories", comparison, application.study(expanded(histories), comparison, **options))
+        _compare(run, "histories", comparison, application.study(expand_inputs(histories), comparison, **options))
 
 
 @command.command("multiview")

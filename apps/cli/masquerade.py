@@ -23,10 +23,11 @@ from visionnmf.apps.masquerade.settings import (
     SessionCutting,
 )
 from visionnmf.apps.settings import Option, settings
+from visionnmf.io.inputs import expand_inputs
 
 from .console import echo, verbosity
 from .options import Force, Processes, excludes, given, needs, with_records
-from .run import Run, check_exists, expanded, running
+from .run import Run, check_exists, running
 from .signals import until_signal
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def train(
         from visionnmf.apps import masquerade
 
         report = masquerade.train(
-            expanded(histories),
+            expand_inputs(histories),
             model,
             cutting=cutting,
             source=source,
@@ -153,7 +154,7 @@ def score(
         with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
                 known,
-                expanded(logs),
+                expand_inputs(logs),
                 judging=judging,
                 source=source,
                 stop=ending,

@@ -36,7 +36,7 @@ from visionnmf.exceptions import (
     UnreadableError,
     VisionNMFError,
 )
-from visionnmf.io.inputs import takes_files
+from visionnmf.io.inputs import check_is_path, expand_inputs, find_files, place_results, regular_file, takes_files
 
 from .console import echo, progress_bar, say, spinner, verbosity
 from .options import GIVE_FORCE, flag_of, in_flags, in_options
@@ -44,9 +44,6 @@ from .signals import number_come
 
 if TYPE_CHECKING:
     from visionnmf.apps.pages import Page
-
-
-FEW_NAMES = 3  # that a line names of many inputs
 
 
 class Input(NamedTuple):
@@ -186,8 +183,6 @@ class Run:
         What is not a file, and a pattern or folder without one, is reported as a failure. `out` is refused if it lies
         among the inputs.
         """
-        from visionnmf.io import regular_file
-
         self.kind = kind
         failed, found = self.failed, dict[str, Input | None]()  # by file; None of one that cannot be read
         for argument in arguments:
@@ -291,9 +286,9 @@ class Run:
         for note, count in self._noted.items():
             if count > 1:
                 self.remark(f"{count} of {self.total} {self.kind}: {note}")
-        for first, *others in () if verbosity().verbose else self._outdated.values():
-            if others:
-                names = ", ".join([*others[:FEW_NAMES], *["..."] * (len(others) > FEW_NAMES)])
+        for first, *others in self._outdated.values():
+            if others and not verbosity().verbose:
+                names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)
                 say(f"for the reason of {first}, {len(others)} more of {self.total} {self.kind} failed: {names}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
@@ -396,17 +391,8 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
             return
         if os.path.lexists(path):
             return
-    from visionnmf.io.inputs import check_is_path
-
     check_is_path(paths[0], "data")  # a URL gets a message of its own, with the advice to download it
     raise UnreadableError(f"{paths[0]}: no such file or folder")
-
-
-def expanded(arguments: list[str]) -> list[str]:
-    """Return the inputs that arguments mean: files, the matches of patterns, and sample pictures, ``sample:NAME``."""
-    from visionnmf.io import expand_inputs
-
-    return expand_inputs(arguments)
 
 
 def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
@@ -415,8 +401,6 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
     Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below, each with its
     sub-folder as its place. `out`, the folder for the results, must not lie among them.
     """
-    from visionnmf.io import expand_inputs, find_files
-
     if os.path.isdir(argument):
         _check_outside(argument, out, recursive)
         names = find_files(argument, suffixes, recursive=recursive)
@@ -428,8 +412,6 @@ def placed(inputs: list[Input], out: Path | None) -> list[Input]:
     """Return inputs with the folders for their results in `out`, which mirror those of the inputs; no two clash."""
     if out is None:
         return [Input(given.source) for given in inputs]
-    from visionnmf.io import place_results
-
     places = place_results(inputs)
     return [Input(given.source, str(out / place)) for given, place in zip(inputs, places, strict=True)]
 

@@ -78,7 +78,7 @@ def study(
         lines=partial(averages, by=("method",), scores=FIGURES),
         heading=(
             f"{counted(len(scores), 'image')}, {counted(int(truth.any(axis=0).sum()), 'word')}, {top} each; AC, RC and "
-            "NS: accuracy, recall and normalised score of images; others are of words, N+ those rightly given"
+            "NS: accuracy, recall and normalised score of images; others are means of words, N+ those rightly given"
         ),
         inputs=names_of(source),
         skipped=found.skipped,

@@ -168,7 +168,7 @@ def study(
         columns=(*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS,
         key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, *load_network().values()),
         lines=_lines,
-        heading=f"{counted(len(work), 'image')}; best scale for all images, and for each (ois)",
+        heading=f"{counted(len(work), 'image')}; best scale for all images, and for each (ois); perfect: 1, voi 0 bits",
         inputs=[str(images), str(truth)],
         skipped=[f"{pictures[name]}: no segmentation of that name in {truth}" for name in pictures if not known[name]],
     )

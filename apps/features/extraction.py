@@ -109,7 +109,7 @@ def extract_features(
     seconds = time.perf_counter() - start
     n, features = len(found.X), {view: columns.stop - columns.start for view, columns in extraction.views_.items()}
     views = ", ".join(f"{view} {count}" for view, count in features.items())
-    speed = f"{seconds:.1f} s ({n / seconds:.0f} images/s)"
+    speed = f"{seconds:.1f} s ({n / seconds:.1f} images/s)"
     return Report(
         figures={"images": n, "features": features, "seconds": seconds, "images_per_second": n / seconds},
         lines=[f"{counted(n, 'image')}, {counted(sum(features.values()), 'feature')} ({views}), {speed}"],

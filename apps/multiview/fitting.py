@@ -31,10 +31,7 @@ Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
 GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
-NOTHING_SHARED = (
-    "  no component serves two views: the views say nothing about each other, and where one is missing its mean is "
-    "predicted; check that their rows are the same samples"
-)
+NOTHING_SHARED = "  no component serves two views, so a missing one is predicted by its mean; do rows belong together?"
 NOTHING_PRIVATE = "  what a single view has is not among these components; a higher rank may find it"
 MOSTLY = 0.9  # share of a component's energy in one view from which the summary counts it as hardly shared
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
@@ -58,13 +55,10 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
     """Return the figures of :func:`fit_views` in words."""
     several = len(figures["views"]) > 1  # below, a list times a condition that is false is empty
     kinds = [counted(figures["n_components"], "component")]
-    remarks = []
     if several:
         some = figures["n_components"] - figures["shared"] - figures["private"] - figures["unused"]
         kinds += [f"{figures['shared'] or 'none'} shared by all views", *[f"{some} shared by some"] * (some > 0)]
         kinds += [f"{figures['private'] or 'none'} private to one"]
-        remarks += [NOTHING_SHARED] * (some == figures["shared"] == 0)
-        remarks += [NOTHING_PRIVATE] * (figures["private"] == figures["unused"] == 0)
         hardly = figures["hardly_shared"]
         kinds += [f"{hardly} of the shared with more than {100 * MOSTLY:.0f} % in one view"] * (hardly > 0)
     kinds += [f"{figures['unused']} unused"] * (figures["unused"] > 0)
@@ -73,7 +67,8 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
         f"{counted(figures['samples'], 'sample')}, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
         f"  loss: {figures['loss']}",
         *map(_view_line, figures["views"]),
-        *remarks,
+        *[NOTHING_SHARED] * (several and figures["private"] + figures["unused"] == figures["n_components"]),
+        *[NOTHING_PRIVATE] * (several and figures["private"] == figures["unused"] == 0),
     ]
 
 
@@ -324,13 +319,12 @@ def impute_views(
     with together():
         for path, name in zip(paths, names, strict=True):
             own = found.views.get(name)
-            # entries that were given are written exactly as they were
             values = whole[name] if own is None else np.where(np.isnan(own), whole[name], own)
             # the names of training, or those of the given file, or numbers
             columns = known.columns.get(name) or found.columns.get(name)
             columns = columns or [f"{name}_{i}" for i in range(values.shape[1])]
-            _write(path, values, found.keys, [key or "key", *columns], force)
-    filled = f", {counted(missing, 'missing view')} filled in" if missing else ""
+            _write(path, values, found.keys, [key or "key", *columns], force, given=own)
+    filled = f"{counted(missing, 'missing view')} filled in" if missing else "no view is missing"
     return Report(
         figures={
             "samples": len(found.keys),
@@ -338,7 +332,7 @@ def impute_views(
             "filled": missing,
             "views": views,
         },
-        lines=[f"{counted(len(found.keys), 'sample')}{filled}"],
+        lines=[f"{counted(len(found.keys), 'sample')}, {filled}"],
         inputs=[str(model), *map(str, sources)],
         outputs=[str(path) for path in paths],
         skipped=found.skipped,
@@ -385,14 +379,19 @@ def _stems(names: Sequence[str]) -> list[str]:
     return list(stems.values())
 
 
-def _write(path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool) -> None:
-    """Write a matrix as ``.npy``, or as a table with the samples' `keys` first, and the headings `names`."""
+def _write(
+    path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool, given: Array | None = None
+) -> None:
+    """Write a matrix as ``.npy``, or as a table with `keys` first and headings; what was `given` has all its digits."""
     if Path(path).suffix.lower() == ".npy":
         with output_file(path, force=force) as temporary, temporary.open("wb") as file:
             np.save(file, values, allow_pickle=False)
     else:
-        rows = ([key, *(f"{value:.7g}" for value in row)] for key, row in zip(keys, values, strict=True))
-        write_csv(path, [names, *rows], force=force)
+        cells = np.char.mod("%.7g", values)
+        if given is not None:
+            exact = cells.astype(given.dtype) == given  # not of NaN
+            cells = np.where(exact | np.isnan(given), cells, given.astype(str))
+        write_csv(path, [names, *([key, *row] for key, row in zip(keys, cells.tolist(), strict=True))], force=force)
 
 
 def _draw_usage(model: Any, path: str | Path, *, force: bool) -> None:

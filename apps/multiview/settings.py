@@ -38,8 +38,7 @@ class ViewFit:
         Option("Penalty that makes views use few components; 0 is none.", flag="--sparsity", metavar="ETA", low=0),
     ] = choices.VIEW_SPARSITY
     group_bound: Annotated[
-        float | None,
-        Option("Constraint in place of the penalty.", flag="--bound", metavar="GAMMA", low=0, above=True),
+        float | None, Option("Constraint in place of the penalty.", flag="--bound", metavar="GAMMA", low=0, above=True)
     ] = None
     scale: Annotated[str, Option("What each view is divided by.", choices=choices.VIEW_SCALES)] = "energy"
     nuclear: Annotated[float, Option("Ridge of both factors; take 1 if the rank is generous.", low=0)] = 0.0

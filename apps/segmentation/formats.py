@@ -23,7 +23,6 @@ from .overlays import hexadecimal, to_eight_bits
 from .segmenter import SegmentationResult
 
 Ring = NDArray[np.int64]
-SEGMENT = "segment"  # category of what was not marked
 
 
 def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: bool = False) -> dict[str, Any]:
@@ -40,9 +39,8 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     Returns
     -------
     dict
-        Plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1. Marked segments
-        are of a category for each of `marker_names`, all others of ``segment``; each annotation has its ``label``
-        besides what COCO asks for.
+        Plain numbers, strings, lists and dicts, for ``json.dump``. Images and annotations count from 1. Categories are
+        the `marker_names` and, for segments without one, ``segment``; each annotation has its ``label`` besides.
 
     References
     ----------
@@ -60,13 +58,14 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     categories: dict[str, int] = {}
     for image_id, (name, result) in enumerate(_pairs(pictures), start=1):
         height, width = result.labels.shape
+        names = dict(enumerate(result.marker_names))
         images.append({"id": image_id, "file_name": name, "width": width, "height": height})
         for label, (mask, corner) in enumerate(label_masks(result.labels, len(result.sizes))):
             annotations.append(
                 {
                     "id": len(annotations) + 1,
                     "image_id": image_id,
-                    "category_id": categories.setdefault(_name(result, label) or SEGMENT, len(categories) + 1),
+                    "category_id": categories.setdefault(names.get(label, "segment"), len(categories) + 1),
                     "segmentation": [(ring + corner).ravel().tolist() for ring in find_simple_outlines(mask)]
                     if polygons
                     else {"size": [height, width], "counts": _run_lengths(mask, corner, (height, width))},
@@ -81,16 +80,8 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
         "licenses": [],
         "images": images,
         "annotations": annotations,
-        "categories": [
-            {"id": number, "name": name, "supercategory": SEGMENT}
-            for name, number in (categories or {SEGMENT: 1}).items()
-        ],
+        "categories": [{"id": number, "name": name, "supercategory": "segment"} for name, number in categories.items()],
     }
-
-
-def _name(result: SegmentationResult, label: int) -> str:
-    """Return the name of the marker of a segment; "" if it has none."""
-    return result.marker_names[label] if label < len(result.marker_names) else ""
 
 
 def _checked(result: Any) -> SegmentationResult:
@@ -225,7 +216,7 @@ def to_csv(result: SegmentationResult) -> str:
 
 def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
     """Yield the row of each segment in a table, whose columns :func:`to_csv` describes."""
-    total = int(result.sizes.sum())
+    total, markers = int(result.sizes.sum()), dict(enumerate(result.marker_names))
     for found in result.properties():
         colour = found["colour"]
         names = ("red", "green", "blue") if len(colour) == 3 else [f"band_{k}" for k in range(1, len(colour) + 1)]
@@ -237,7 +228,7 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
             **{name: round(value, 3) for name, value in zip(("row", "column"), found["centre"], strict=True)},
             **dict(zip(("top", "left", "bottom", "right"), found["box"], strict=True)),
             "neighbours": " ".join(map(str, found["neighbours"])),
-            **({"marker": _name(result, found["label"])} if result.marker_names else {}),
+            **({"marker": markers.get(found["label"], "")} if markers else {}),
         }
 
 

@@ -143,7 +143,8 @@ def process_image(
     stale = [path for path in _all_results(folder, stem) if path not in files and path not in folders and path.exists()]
     earlier_notes = [f"of an earlier run: {', '.join(path.name for path in stale)}"] if stale else []
     fewer = fewer_segments(wanted, len(result.sizes))
-    n, shares = len(result.sizes), [f"{100 * share:.0f}" for share in result.sizes[:10] / result.sizes.sum()]
+    n, shares = len(result.sizes), [f"{100 * part:.0f}" for part in result.sizes[:10] / result.sizes.sum()]
+    shares = ["<1" if share == "0" else share for share in shares]
     found = f"{counted(n, 'segment')} ({', '.join(shares)}{', ...' * (n > 10)} %)"
     return Report(
         figures=figures,
@@ -169,12 +170,10 @@ def _enlarged(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
 
 def _reduced(found: tuple[int, ...], shape: tuple[int, int]) -> list[str]:
     """Return a sentence about the size of results if the picture was read at half its size."""
-    if found == shape:
-        return []
     return [
         f"labels have all {shape[1]} x {shape[0]} pixels; other results, their coordinates included, and markers are "
         f"of {found[1]} x {found[0]} pixels"
-    ]
+    ] * (found != shape)
 
 
 def _line(name: str, figures: dict[str, Any], found: str) -> str:
@@ -190,8 +189,8 @@ def _corrected(
     given = wanted.n_segments is not None or wanted.scale is not None  # otherwise markers divide the whole picture
     count = wanted.n_segments if isinstance(wanted.n_segments, int) else None
     scale = found.scale if given and count is None else None
-    result = found.recut(n_segments=count, scale=scale, markers=drawn.numbers)
     names = tuple(name.removeprefix("label ") for name in drawn.names)
+    result = found.recut(n_segments=count, scale=scale, markers=drawn.numbers)
     result = replace(result, drawn=drawn.colours, marker_names=names)
     rows = []
     for place, name in enumerate(drawn.names):
@@ -317,9 +316,8 @@ def join_coco(placed: Sequence[tuple[str, str]], target: Path, *, force: bool = 
 
     `placed` has each image and the folder of its results, where the COCO file's name ends with that of `target`. Images
     without such a file are left out. Those of several folders are named by their paths from the folder that holds all.
-    Images and annotations are renumbered from 1, behind those of the files before; categories are the same in all,
-    because an image with markers is done alone. Returns whether there were two files at least; otherwise nothing is
-    written.
+    Images and annotations are renumbered from 1, behind those of the files before; none has markers, so categories are
+    the same. Returns whether there were two files at least; otherwise nothing is written.
     """
     files = [(Path(folder) / f"{stem_of(source)}_{target.name}", os.path.abspath(source)) for source, folder in placed]
     found = [(json.loads(file.read_text("utf-8")), source) for file, source in files if file.is_file()]

@@ -92,9 +92,7 @@ def score_tables(tables: Iterable[NDArray[Any]]) -> SegmentationScores:
         pri=float(np.mean([_rand_index(table) for table in tables])),
         # H(S) + H(G) - 2 I(S; G) = 2 H(S, G) - H(S) - H(G); rounding may leave -1e-16
         voi=float(
-            np.mean(
-                [max(0.0, 2 * _entropy(t) - _entropy(t.sum(axis=1)) - _entropy(t.sum(axis=0))) for t in tables],
-            )
+            np.mean([max(0.0, 2 * _entropy(t) - _entropy(t.sum(axis=1)) - _entropy(t.sum(axis=0))) for t in tables])
         ),
         covering=covered / sum(int(table.sum()) for table in tables),
     )

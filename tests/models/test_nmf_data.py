@@ -99,7 +99,7 @@ def test_manhattan_warns_of_a_long_fit_of_sparse_data(rng):
     for name in ("fit", "fit_transform"):
         model = clone(NMF(2, **limits))
         with pytest.warns(
-            EfficiencyWarning, match=r'"manhattan".* 2100 x 2000 entries, .* 4200 are stored, .*="frobenius"'
+            EfficiencyWarning, match=r'"manhattan".* 2100 x 2000 entries, .* 4200 are stored, .*"frobenius"'
         ) as found:
             getattr(model, name)(X)
         assert found[0].filename == __file__

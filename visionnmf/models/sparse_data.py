@@ -49,8 +49,8 @@ def warn_dense(problem: Problem, stacklevel: int) -> None:
     if FEW_ENTRIES < n_samples * n_features and n_stored <= SHARE * n_samples * n_features:
         warnings.warn(
             f'loss="{problem.loss.record.name}" fits a dense copy of X, {n_samples} x {n_features} entries, of which '
-            f'{n_stored} are stored, and may take minutes; loss="frobenius" or "kullback-leibler" fits the stored '
-            "entries alone, and words of texts better",
+            f'{n_stored} are stored, which may take minutes; "frobenius" or "kullback-leibler" needs no copy of such '
+            "data and is better for words of texts",
             EfficiencyWarning,
             stacklevel=stacklevel,
         )

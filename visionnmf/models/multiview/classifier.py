@@ -126,8 +126,8 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
         for flags in product((False, True) if self.roots else (False,), (False, True)):
             scaling = _Scaling(*flags)
             basis, features = self._features(codes, own, whole, scaling)
-            # This C serves for several words a sample; for classes `chosen_machine` takes another one. The primal
-            # problem takes up to 100 iterations; the dual one, which "auto" takes for few samples, up to 15,000.
+            # This C serves for several words a sample; for classes `chosen_machine` takes another one. The dual
+            # problem, which "auto" takes for few samples, needs up to 15,000 iterations, the primal one 100.
             machine = make_pipeline(LinearSVC(C=0.1, dual=False, random_state=0))
             found, accuracy = chosen_machine(machine, {"linearsvc__C": COSTS}, features, y)
             if not accuracy <= self.best_score_:  # the first of the best; or NaN, without cross-validation
