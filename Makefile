@@ -40,7 +40,7 @@ test-napari:  ## the widgets in napari under Xvfb, in an environment of its own 
 	$(PYTHON) -m venv --clear build/napari
 	$(PYTHON) -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")' > $$($(NAPARI) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lent.pth
 	$(NAPARI) -m pip install --quiet --disable-pip-version-check --editable '.[napari]'
-	$(NAPARI) -m pytest -q tests/apps/viewer/test_viewer.py
+	$(NAPARI) -m pytest -q tests/apps/viewer
 
 test-versions:  ## every command on each Python of this machine with the newest libraries, and with the lowest
 	$(PYTHON) -m tests.versions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, pairwise
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import cv2
 import numpy as np
 
+from visionnmf._html import reduced
 from visionnmf._text import counted, printable
 from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
@@ -21,8 +22,7 @@ from visionnmf.apps.runner import score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
-from .media import Clip, as_clip, reduced
-from .page import LARGE, SMALL, Block, Page, cell, share_cell, written
+from .page import LARGE, SMALL, Block, Clip, Page, as_clip, cell, share_cell, written
 
 CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
@@ -88,26 +88,23 @@ class BackgroundPage(Page):
     heading, inputs, pictured = "Background and foreground", "videos", "_background.png"
     columns = ("background", "video", "events", "foreground, %", "state", "result")
 
-    def begin(self) -> None:
-        """Begin without a video."""
-        self.shares: list[float] = []
-
     def headline(self) -> list[tuple[str, str]]:
         """Return the share of foreground, and the number of events where they were asked for."""
-        what = "of the pixels are foreground" + ", mean over the videos" * (len(self.shares) > 1)
-        shares = [(f"{np.mean(self.shares):.2%}", what)] if self.shares else []
+        what = "of the pixels are foreground" + ", mean over the videos" * (len(self.collected) > 1)
+        shares = [(f"{np.mean(self.collected):.2%}", what)] if self.collected else []
         return [*shares, *super().headline()]
 
     def count(self, report: Report) -> None:
         """Note the share of foreground, and count the events; a live run that was finished already has no frames."""
-        share, events = _foreground(report), report.figures.get("events")
-        self.shares += [] if share is None else [share]
-        if share is not None and events is not None:
-            self.counts["events"] += len(events)
+        n_events, share = self.numbers(report)
+        self.collected += [] if share is None else [share["bar"]]
+        if share is not None and n_events is not None:
+            self.counts["events"] += n_events
 
     def numbers(self, report: Report) -> list[Any]:
-        """Return the number of events and the share of foreground."""
-        events, share = report.figures.get("events"), _foreground(report)
+        """Return the number of events and the share of foreground, of a live run or another one."""
+        found, events = report.figures.get("masks", report), report.figures.get("events")
+        share = getattr(found, "foreground_share", None) if report.figures.get("frames") else None
         return [None if events is None else len(events), share if share is None else share_cell(share)]
 
     def text(self, report: Report) -> list[str]:
@@ -118,8 +115,14 @@ class BackgroundPage(Page):
         """Yield the players, or the background where there is no preview, and the events."""
         if not report.outputs:
             return
-        first = report.shown.get("first_time", 0.0)
-        clip, names = self._clip(report)
+        first, clip = report.shown.get("first_time", 0.0), None
+        preview, overlay = written(report, "_preview.mp4"), written(report, "_overlay.mp4")
+        names = ("frame", "background", "foreground") if preview else ("overlay",)
+        if (preview or overlay) and self.room > 0:
+            rows, width = (CAPTION, CLIP_WIDTH) if preview else (0, 2 * CLIP_WIDTH)
+            limits = {"frames": report.frames, "most": CLIP_FRAMES, "width": width}
+            clip = as_clip(preview or overlay, len(names), rows, **limits)
+            clip = clip if self.taken(*clip.panels) else None
         if clip is not None:
             codes = [_clock(first + time) for time in clip.times]
             caption = f"{len(codes)} of {counted(report.frames, 'frame')}, {clip.width} x {clip.height} pixels"
@@ -127,75 +130,45 @@ class BackgroundPage(Page):
         else:
             yield from self.figure(written(report, "_background.png"), "background")
         if report.events:
-            yield self._events(report, clip, first)
-            yield self._table(report)
+            yield from self._events(report, clip, first)
 
-    def _clip(self, report: Report) -> tuple[Clip | None, Sequence[str]]:
-        """Return the players of the preview, or of the overlay, with their names; None without either, or room."""
-        preview, overlay = written(report, "_preview.mp4"), written(report, "_overlay.mp4")
-        video, names = preview or overlay, ("frame", "background", "foreground") if preview else ("overlay",)
-        if not video or self.room <= 0:
-            return None, names
-        rows, width = (CAPTION, CLIP_WIDTH) if preview else (0, 2 * CLIP_WIDTH)
-        clip = as_clip(video, len(names), rows, frames=report.frames, most=CLIP_FRAMES, width=width)
-        return clip if self.taken(*clip.panels) else None, names
-
-    def _events(self, report: Report, clip: Clip | None, first: float) -> Block:
-        """Return when the events were, with a picture of each."""
+    def _events(self, report: Report, clip: Clip | None, first: float) -> Iterator[Block]:
+        """Yield when the events were, and their table, whose pictures lead to the moment, without empty columns."""
         moments = first + np.array(clip.times if clip is not None else [0.0])
         last = max([moments[-1], *(event["end"] for event in report.events)])
-        scale = 100 / max(last - first, 1e-9)
-        shown: list[Block] = []
+        names, rows = ["picture", "event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
+        spans: list[Block] = []
         ends: list[float] = []  # when the last event ends in each lane, so that none hides another
-        for event in report.events[:MOST_POINTS]:
-            lane = next((i for i, end in enumerate(ends) if end <= event["start"]), len(ends))
-            ends[lane : lane + 1] = [event["end"]]
-            text = f"{event['event']}: {_clock(event['start'])} to {_clock(event['end'])}"
-            text += f", at most {event['peak_area']:.1%} of the picture{event['note'] and ', '}{event['note']}"
-            picture = Path(report.outputs[0]).with_name(event["thumbnail"])
-            image = self.image(str(picture), text, SMALL) if picture.is_file() else None
-            frame = int(np.abs(moments - event["peak_time"]).argmin())
-            sides = (event["start"] - first, event["end"] - event["start"])
-            left, wide = (round(scale * side, 2) for side in sides)
-            shown.append({"left": left, "wide": wide, "lane": lane, "frame": frame, "image": image, "text": text})
-        self.limits["events"] += len(report.events) - len(shown)
-        block = {"kind": "events", "events": shown, "lanes": len(ends), "seeks": clip is not None}
-        return block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(report.events), "event")}
-
-    def _table(self, report: Report) -> Block:
-        """Return the table of events, without columns that are empty; the page may be elsewhere than the clips."""
-        names, rows = ["event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
         for event in report.events:
-            start, end = event["start"], event["end"]
+            start, end, results = event["start"], event["end"], Path(report.outputs[0])
+            lane = next((i for i, before in enumerate(ends) if before <= start), len(ends))
+            ends[lane : lane + 1] = [end]
+            left, wide = (round(100 * side / max(last - first, 1e-9), 2) for side in (start - first, end - start))
+            spans.append({"left": left, "wide": wide, "lane": lane})
+            file = results.with_name(event["thumbnail"])
+            image = self.image(str(file), f"event {event['event']}", SMALL) if file.is_file() else None
+            frame = None if clip is None else int(np.abs(moments - event["peak_time"]).argmin())
             times = [cell(_clock(start)) | {"sort": start}, cell(_clock(end)) | {"sort": end}]
             times.append(cell(round(end - start, 1), text=f"{end - start:.1f}"))
-            clip = event["clip"] and os.path.relpath(Path(report.outputs[0]).with_name(event["clip"]), self.file.parent)
-            link = clip and cell(event["clip"], href=quote(os.fsencode(clip)))
-            rows.append([event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
+            clip_file = event["clip"] and os.path.relpath(results.with_name(event["clip"]), self.file.parent)
+            link = clip_file and cell(event["clip"], href=quote(os.fsencode(clip_file)))  # the page may be elsewhere
+            seek = image and cell("") | {"image": image, "frame": frame}
+            rows.append([seek, event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
+        block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": len(ends)}
+        yield block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(rows), "event")}
         kept = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
-        return self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], "Table of events")
-
-
-def _foreground(report: Report) -> float | None:
-    """Return the share of foreground, of a live run or another one; None where there are no frames."""
-    share: float | None = getattr(report.figures.get("masks", report), "foreground_share", None)
-    return share if report.figures.get("frames") else None
+        yield self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], "Table of events")
 
 
 class FacesPage(Page):
     """Decisions with distances, and what was judged corrupted."""
 
-    heading, inputs, n_lines = "Faces and who they are", "images", 1
-
-    def begin(self) -> None:
-        """Begin without a face; names come first."""
-        self.counts["known faces"] = 0
-        self.faces: list[list[Any]] = []
+    heading, inputs, n_lines, first = "Faces and who they are", "images", 1, ("known faces",)
 
     def summary(self) -> Iterator[Block]:
         """Yield the table of all faces."""
         columns = ["image", "person", "nearest", "distance", "threshold", "corrupted, %"]
-        yield self.table(columns, self.faces, "Decisions: a face is named if its distance is at most the threshold")
+        yield self.table(columns, self.collected, "Decisions: a face is named if its distance is at most the threshold")
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return nothing, because the faces have a table of their own, to which those of the image are added."""
@@ -204,7 +177,7 @@ class FacesPage(Page):
             self.counts[words[one.reason]] += 1
             distance = cell(one.distance, bar=one.distance)
             name = cell(self.name(report), href=link)
-            self.faces.append([name, _who(one), one.nearest, distance, one.threshold, share_cell(one.corrupted)])
+            self.collected.append([name, _who(one), one.nearest, distance, one.threshold, share_cell(one.corrupted)])
         return []
 
     def blocks(self, report: Report) -> Iterator[Block]:
@@ -217,14 +190,11 @@ class FacesPage(Page):
             row, column, height, width = (round(scale * side) for side in box)
             cv2.rectangle(drawn, (column, row), (column + width, row + height), (255, 64, 64), 2)
         yield from self.figure(enlarged(drawn, LEAST_FACE), "photograph")
-        for one, *panels in zip([report.identity, *report.others], *report.shown["panels"](), strict=True):
+        faces = [report.identity, *report.others]
+        for one, *panels in zip(faces, *report.shown["panels"](), strict=True):
             for name, panel in zip(PANELS, panels, strict=True):
                 yield from self.figure(enlarged(panel, LEAST_FACE), f"{_who(one)}: {name}")
-        ranking = [
-            [number, person, cell(distance, bar=distance)]
-            for number, one in enumerate([report.identity, *report.others], 1)
-            for person, distance in one.ranking
-        ]
+        ranking = [[n, who, cell(away, bar=away)] for n, one in enumerate(faces, 1) for who, away in one.ranking]
         if len(ranking) > 1:
             yield self.table(["face", "person", "distance"], ranking, "Nearest people")
 
@@ -296,10 +266,7 @@ class ViewsPage(Page):
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the usage map and the table of views."""
-        rows = [
-            [number, *(cell(round(share, 3), shade=share) for share in shares)]
-            for number, shares in enumerate(report.usage)
-        ]
+        rows = [[k, *(cell(round(share, 3), shade=share) for share in shares)] for k, shares in enumerate(report.usage)]
         names = [view["name"] for view in report.views]
         yield self.table(["component", *names], rows, "Usage: share of a component's energy in each view")
         yield from super().blocks(report)
@@ -320,7 +287,11 @@ class UsersPage(Page):
     def count(self, report: Report) -> None:
         """Count users, sessions, doubtful ones, and users whose sessions raise no alarm yet."""
         self.counts["users"] += len(report.users)
-        for name, words in (("sessions", "sessions"), ("doubtful", "doubtful sessions"), ("learning", "still learnt")):
+        for name, words in (
+            ("sessions", "sessions"),
+            ("doubtful", "doubtful sessions"),
+            ("learning", "users with too few sessions"),
+        ):
             self.counts[words] += sum(row[name] for row in report.users)
 
 
@@ -329,12 +300,7 @@ class MasqueradePage(Page):
 
     heading, inputs, overview, stacked = "Command sessions", "alarms", "Alarms", True
     columns = ("session", "score", "threshold", "severity", "begun", "log")
-    most_sections = 200
-
-    def begin(self) -> None:
-        """Begin without a session."""
-        self.points: deque[Block] = deque(maxlen=MOST_POINTS)
-        self.counts["alarms"] = 0
+    most_sections, first = 200, ("alarms",)
 
     def name(self, report: Report) -> str:
         """Return the user, and the number of the session."""
@@ -353,8 +319,10 @@ class MasqueradePage(Page):
             words = f"{report.verdict}, {report.score:.1f} (threshold {report.threshold:.1f})"
             text = printable(", ".join(filter(None, (self.name(report), report.start, words))))
             above = report.score - report.threshold
-            self.limits["points of the timeline"] += len(self.points) == MOST_POINTS
-            self.points.append({"above": above, "of": report.verdict, "href": link, "text": text, "user": report.user})
+            point = {"above": above, "of": report.verdict, "href": link, "text": text, "user": report.user}
+            self.limits["points of the timeline"] += len(self.collected) == MOST_POINTS
+            self.collected.append(point)
+            del self.collected[:-MOST_POINTS]
         session = cell(self.name(report), href=link)
         row = [session, report.score, report.threshold, report.severity, report.start, report.source]
         return row if self.has_section(report) else []
@@ -362,7 +330,7 @@ class MasqueradePage(Page):
     def summary(self) -> Iterator[Block]:
         """Yield the timeline: a band for each user, in the order of their first sessions."""
         users: dict[str, list[Block]] = {}
-        for point in self.points:
+        for point in self.collected:
             users.setdefault(point["user"], []).append(point)
         if not (points := [*chain.from_iterable(users.values())]):
             return
@@ -424,11 +392,6 @@ class ReproducePage(Page):
     most_sections = 200  # all of them, of which the last may lack their pictures
     columns = ("item", "data", "result")
 
-    def begin(self) -> None:
-        """Warn of a quick run."""
-        if "quick" in self.settings:
-            self.tell("Notes", QUICK)
-
     def name(self, report: Report) -> str:
         """Return the name and the title of an item; a failure of the whole run has neither."""
         if not report.figures:
@@ -437,6 +400,8 @@ class ReproducePage(Page):
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an item: its data, and how many claims came out, or why there is no result."""
+        if "quick" in self.settings:
+            self.tell("Notes", QUICK)
         if not report.figures:
             return super().row(report, link)
         verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)

@@ -18,15 +18,13 @@ for (const part of document.querySelectorAll(".players")) {
   const button = part.querySelector(".play"), output = part.querySelector("output");
   const codes = JSON.parse(part.querySelector("script").textContent), rate = Number(part.dataset.rate);
   const pause = () => { videos.forEach((video) => video.pause()); button.textContent = "Play"; };
+  const show = (frame) => { range.value = frame; output.textContent = codes[frame]; };
   const seek = (frame) => {
     videos.forEach((video) => { video.currentTime = (Number(frame) + 0.5) / rate; });
-    range.value = frame;
-    output.textContent = codes[frame];
+    show(frame);
   };
   const follow = () => {
-    const frame = Math.min(codes.length - 1, Math.floor(videos[0].currentTime * rate));
-    range.value = frame;
-    output.textContent = codes[frame];
+    show(Math.min(codes.length - 1, Math.floor(videos[0].currentTime * rate)));
     for (const video of videos.slice(1))
       if (Math.abs(video.currentTime - videos[0].currentTime) > 1 / rate) video.currentTime = videos[0].currentTime;
     if (videos[0].ended) pause();

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import math
 import platform
 import shlex
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import cv2
+import numpy as np
 
 from visionnmf import __version__
+from visionnmf._html import reduced
 from visionnmf._text import as_column, one_line, printable
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import DEVIATION
 from visionnmf.exceptions import VisionNMFError
-from visionnmf.io import output_file, output_folder, record_of
-
-from .media import Image, as_image
+from visionnmf.io import VideoWriter, open_video, output_file, output_folder, read_image, record_of
 
 Block = dict[str, Any]  # what the template shows by its macro of the name "kind"
 
@@ -36,7 +42,29 @@ MOST_PICTURES = 6  # written pictures that a section shows if its kind shows not
 MOST_LETTERS = 200  # of a figure among the details; longer ones are left to blocks and files
 ROOM = 7 << 20  # characters of pictures and videos; with the rest a page stays below 10 MB
 LARGE, SMALL = 900, 160  # pixels of a picture's longer side
+QUALITY = 85  # of JPEG
+PNG_PIXELS = 1 << 14  # smaller pictures are kept without loss
+VECTOR = "image/svg+xml"
 STATES = {"done": "done", "exists": "skipped: results exist", "failed": "failed"}
+
+
+class Image(NamedTuple):
+    """A picture as an address, its size in pixels as shown (0: its own), and what it shows, in words."""
+
+    src: str
+    width: int
+    height: int
+    alt: str
+
+
+class Clip(NamedTuple):
+    """The panels of a preview as short videos of one length, and the time of each shown frame, from the first one."""
+
+    panels: list[str]
+    width: int
+    height: int
+    rate: float
+    times: list[float]
 
 
 @dataclass
@@ -55,6 +83,7 @@ class Page:
     stacked: ClassVar[bool] = False  # whether columns of tables are below each other on narrow screens
     n_lines: ClassVar[int | None] = None  # lines of a report that its section shows; None is all
     counted: ClassVar[Sequence[tuple[str, str]]] = ()  # figures that the headline counts, and their words
+    first: ClassVar[Sequence[str]] = ()  # words of the headline that are there also if nothing was counted
     tables: ClassVar[Sequence[tuple[str, str]]] = ()  # figures, lists of records, and captions of their tables
 
     file: Path
@@ -71,14 +100,12 @@ class Page:
     states: Counter[str] = field(default_factory=Counter)
     room: int = ROOM
     began: float = field(default_factory=time.time)
+    collected: list[Any] = field(default_factory=list)  # what a subclass needs of all inputs
 
     def __post_init__(self) -> None:
-        self.begin()
+        self.counts.update(dict.fromkeys(self.first, 0))
 
     # --- what subclasses say ------------------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Begin without a report."""
 
     def count(self, report: Report) -> None:
         """Count an input that was worked on, for the headline; also one for which there is no room."""
@@ -239,8 +266,9 @@ class Page:
 
         style, script = ((HERE / f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
         options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-        loader = FileSystemLoader(HERE)
-        environment = Environment(loader=loader, finalize=_shown, undefined=StrictUndefined, **options)
+        # no text steers anything; the template escapes it afterwards
+        options["finalize"] = lambda value: printable(value) if type(value) is str else value
+        environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, **options)
         overview = self.table(self.columns, self.rows, self.overview or f"All {self.inputs}")
         summary = list(self.summary())
         kinds = [kind for kind in ("Failed", "Left out", "Warnings", "Notes") if kind in self.attention]
@@ -256,7 +284,15 @@ class Page:
             most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
             sections=self.sections,
-            about=self._about(seconds),
+            about={
+                "command": f"{self.typed[0]} {shlex.join(self.typed[1:])}",
+                "settings": "; ".join(f"{name} = {value}" for name, value in self.settings.items())
+                or "all settings have their defaults",
+                "version": f"visionnmf {__version__}, Python {platform.python_version()}",
+                "machine": f"{platform.system()} {platform.machine()}",
+                "begun": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.began)),
+                "took": f"{seconds:.1f} s",
+            },
             limits=[(what, count) for what, count in self.limits.items() if count > 0],
             style=style,
             script=script,
@@ -265,18 +301,6 @@ class Page:
         output_folder(self.file.parent)
         with output_file(self.file, force=self.force) as temporary:
             temporary.write_text(content, "utf-8")
-
-    def _about(self, seconds: float) -> dict[str, str]:
-        """Return how the run was made."""
-        given = "; ".join(f"{name} = {value}" for name, value in self.settings.items())
-        return {
-            "command": f"{self.typed[0]} {shlex.join(self.typed[1:])}",
-            "settings": given or "all settings have their defaults",
-            "version": f"visionnmf {__version__}, Python {platform.python_version()}",
-            "machine": f"{platform.system()} {platform.machine()}",
-            "begun": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(self.began)),
-            "took": f"{seconds:.1f} s",
-        }
 
 
 def cell(value: Any, *, bar: float | None = None, shade: float = 0.0, **more: str) -> Block:
@@ -298,11 +322,6 @@ def written(report: Report, ending: str) -> str:
     return next((file for file in report.outputs if file.endswith(ending)), "")
 
 
-def _shown(value: Any) -> Any:
-    """Return a text as it may be shown, which steers nothing; the template escapes it afterwards."""
-    return printable(value) if type(value) is str else value
-
-
 def _number(value: Any) -> str:
     """Return a value as text, numbers with four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -313,3 +332,50 @@ def _brief(value: Any) -> str:
     if isinstance(value, list | tuple) and 0 < len(value) <= 2 and all(isinstance(one, int) for one in value):
         value = " x ".join(map(str, value))
     return text if isinstance(value, float | int | str) and len(text := _number(value)) <= MOST_LETTERS else ""
+
+
+def as_image(picture: Any, longest: int, alt: str = "") -> Image:
+    """Return a grey or RGB picture as JPEG, small ones as PNG, and a figure of matplotlib, or such a file, as SVG."""
+    if hasattr(picture, "savefig"):  # its letters are drawn, so that it needs no font
+        buffer = io.BytesIO()
+        picture.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+        return Image(address(buffer.getvalue(), VECTOR), 0, 0, alt)
+    if isinstance(picture, str) and picture.endswith(".svg"):
+        return Image(address(Path(picture).read_bytes(), VECTOR), 0, 0, alt)
+    small = reduced(read_image(picture) if isinstance(picture, str) else picture, longest)
+    height, width = small.shape[:2]
+    kind, options = ("png", []) if small.size <= PNG_PIXELS else ("jpeg", [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    stored = np.ascontiguousarray(small[..., ::-1] if small.ndim == 3 else small)
+    content = cv2.imencode(f".{kind}", stored, options)[1].tobytes()
+    return Image(address(content, f"image/{kind}"), width, height, alt)
+
+
+def address(content: bytes, kind: str) -> str:
+    """Return the address that holds a content of a MIME type."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def as_clip(preview: str | Path, n_panels: int, caption: int, *, frames: int, most: int, width: int) -> Clip:
+    """Return the `n_panels` beside each other of a preview, without their `caption` rows, as videos in the page.
+
+    Of a preview with `frames`, at most `most` evenly spaced ones are shown; `width` is the largest of a panel.
+    """
+    every = -(-frames // most)
+    times: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{number}.mp4" for number in range(n_panels)]
+        with open_video(preview) as reader, ExitStack() as stack:
+            rate = max(1.0, float(reader.frame_rate) / every)
+            writers: list[VideoWriter] = []
+            for frame in islice(reader.timed(), 0, every * most, every):
+                parts = [reduced(part, width) for part in np.split(frame.picture[caption:], n_panels, axis=1)]
+                high, wide = (max(2, side // 2 * 2) for side in parts[0].shape[:2])  # H.264 takes even sides
+                if not writers:
+                    shape = {"width": wide, "height": high, "frame_rate": rate}
+                    made = [VideoWriter(file, codec="h264", force=True, **shape) for file in files]
+                    writers = [stack.enter_context(writer) for writer in made]
+                times.append(frame.time)
+                for writer, part in zip(writers, parts, strict=True):
+                    writer.write(np.ascontiguousarray(part[:high, :wide]))
+        panels = [address(file.read_bytes(), "video/mp4") for file in files]
+    return Clip(panels, wide, high, rate, times)

@@ -17,9 +17,8 @@ from visionnmf.apps.background.settings import EventSettings, ModelSettings, Out
 from visionnmf.apps.background.sources import open_clip
 from visionnmf.exceptions import TooLargeError
 
-from .layers import source_of
+from .layers import call, command, source_of
 from .panel import FIRST, Panel, control
-from .repeating import call, command
 
 OUTPUT, SCENE = "foreground", "background"
 COUNTS, TOO_SMALL = 1, 2  # labels of foreground

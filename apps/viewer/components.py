@@ -102,14 +102,11 @@ def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> str:
     if reader and not holds(source, data, getattr(import_module(reader[0]), reader[1])):
         reader = None
     stack = f"viewer.layers[{layer.name!r}].data" if reader is None else f"{reader[1]}({source!r})"
-    lines = [
-        "from visionnmf import NMF",
-        "from visionnmf.apps.viewer.layers import samples_of",
-        "# in napari's console" if reader is None else f"from {reader[0]} import {reader[1]}",
-        "",
-        f"X, shape = samples_of({stack}, {wanted.samples!r}, rgb={layer.rgb})",
-        f"model = NMF({wanted.n_components}, loss={wanted.loss!r}, random_state={wanted.random_state})",
-        "codes = model.fit_transform(X)",
-        "components = model.components_",
-    ]
-    return "\n".join(lines)
+    return f"""from visionnmf import NMF
+from visionnmf.apps.viewer.layers import samples_of
+{"# in napari's console" if reader is None else f"from {reader[0]} import {reader[1]}"}
+
+X, shape = samples_of({stack}, {wanted.samples!r}, rgb={layer.rgb})
+model = NMF({wanted.n_components}, loss={wanted.loss!r}, random_state={wanted.random_state})
+codes = model.fit_transform(X)
+components = model.components_"""

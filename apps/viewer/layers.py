@@ -1,8 +1,9 @@
-"""Files as layers of napari, and labels as files; napari itself is not imported."""
+"""Files as layers of napari, labels as files, and how to repeat what a widget did; napari itself is not imported."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
+from visionnmf.apps.made import changed
+from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
-from visionnmf.io import read_image, stem_of, write_image
+from visionnmf.io import read_image, record_of, stem_of, write_image
 from visionnmf.io.model_file import kind_of
 
 LABELS, SCRIBBLES = "_labels.png", "_scribbles.png"  # how the names of our label files end
@@ -46,8 +49,7 @@ def read(source: str | Path) -> list[Layer]:
         return [(data, {"name": f"{name} {part}"}, "image") for part, data in _parts(Path(source)).items()]
     if lower.endswith(choices.VIDEO_SUFFIXES) or lower == "sample:surveillance":
         from visionnmf.apps.background.sources import file_of
-
-        from .frames import VideoFrames
+        from visionnmf.io.video.frames import VideoFrames
 
         return [(VideoFrames(file_of(source)), {**attributes, "rgb": True}, "image")]
     return [(read_image(source), {**attributes, "rgb": True}, "image")]
@@ -74,6 +76,18 @@ def _parts(path: Path) -> dict[str, NDArray[Any]]:
             return {"components": components}
     what = f"a model of the kind {kind!r} has no pictures to show" if kind else "not a model of visionnmf"
     raise UnsupportedError(f"{path}: {what}; give one of background, faces, NMF or its relatives")
+
+
+def photographs(folder: str | Path) -> list[str]:
+    """Return the photographs in a folder, sorted, without results of ours among them."""
+    names = [name for name in sorted(os.listdir(folder)) if name.lower().endswith(choices.IMAGE_SUFFIXES)]
+    files = [os.path.join(folder, name) for name in names if not name.startswith(".")]
+    return [file for file in files if not file.lower().endswith((LABELS, SCRIBBLES)) and record_of(file) is None]
+
+
+def has_labels(photograph: str) -> bool:
+    """Return whether labels of a photograph were saved beside it."""
+    return Path(photograph).with_name(f"{stem_of(photograph)}{LABELS}").exists()
 
 
 def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
@@ -120,3 +134,35 @@ def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[
     if rgb:
         return X[..., :3].reshape(-1, 3), shape[:2]
     return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]
+
+
+def command(name: str, source: str, **records: Any) -> str:
+    """Return the command line of an application on a source; `records` may also have `out` and `force`."""
+    words = ["visionnmf", name, source]
+    for argument, record in records.items():
+        if not options_of(type(record)) and record:
+            words += [f"--{argument}"] if record is True else [f"--{argument}", str(record)]
+        for field in options_of(type(record)):
+            value = changed(record).get(field.name)
+            if value is True:
+                words.append(field.flag)
+            elif value is not None and value is not False:
+                if isinstance(value, tuple) and field.option.parse:  # of one text with commas
+                    value = ",".join(value)
+                for each in value if isinstance(value, tuple) else (value,):
+                    words += [field.flag, str(each)]
+    return shlex.join(words)
+
+
+def call(module: str, function: str, source: str, **records: Any) -> str:
+    """Return the Python call of an application on a source, with its imports."""
+    kinds = sorted({type(record).__name__ for record in records.values() if changed(record)})
+    arguments = [repr(source)]
+    for name, record in records.items():
+        values = ((field, str(value) if isinstance(value, Path) else value) for field, value in changed(record).items())
+        given = ", ".join(f"{field}={value!r}" for field, value in values)
+        if given:
+            arguments.append(f"{name}={type(record).__name__}({given})")
+        elif record and not options_of(type(record)):
+            arguments.append(f"{name}={record!r}")
+    return f"from {module} import {', '.join([*kinds, function])}\n\n{function}({', '.join(arguments)})"

@@ -39,6 +39,14 @@ def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
     return create_widget(first, annotation=kind, name=name, label=label, options=given | options)
 
 
+def exchange(layer: Any, data: Any) -> None:
+    """Give a layer other data, which leaves nothing to undo, because that would bring back pieces of the old data."""
+    layer.data = data
+    if hasattr(layer, "undo"):
+        mode, layer.editable = layer.mode, False  # this ends what can be undone, and takes the tool away
+        layer.editable, layer.mode = True, mode
+
+
 class Panel(Container):
     """A widget of napari. It works on one thing at a time; of what is asked meanwhile the last is done."""
 
@@ -158,10 +166,7 @@ class Panel(Container):
         """Show data in the layer of this result, made where there is none of as many axes; return the layer."""
         layers, layer = self.viewer.layers, self.made(name)
         if layer is not None and layer.ndim == data.ndim:
-            layer.data = data
-            if hasattr(layer, "undo"):  # which would bring back pieces of what was there before
-                mode, layer.editable = layer.mode, False  # this ends what can be undone, and takes the tool away
-                layer.editable, layer.mode = True, mode
+            exchange(layer, data)
             for attribute in attributes.keys() & {"scale", "translate"}:
                 setattr(layer, attribute, attributes[attribute])
             return layer

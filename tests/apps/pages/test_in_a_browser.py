@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.slow, needs_browser]
 # What each page must have, by selector, and at least how often.
 ELEMENTS = {
     "segment": {".slider img": 2, "tbody tr": 2, ".failed li": 1},
-    "background": {"video": 3, ".track span": 1, ".events button img": 1, "td a": 1},
+    "background": {"video": 3, ".track span": 1, "td button img": 1, "td a": 1},
     "identify": {"figure img": 4, ".bar": 4, "tbody tr": 2},
     "cluster": {".sheet": 6, ".sheet img": 48},
     "annotate": {".pair img": 1, ".pair tbody tr": 1},

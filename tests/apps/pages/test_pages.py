@@ -261,7 +261,7 @@ def test_events_are_a_table_with_their_notes_and_links_if_there_are_clips(tmp_pa
         page.add(Report(figures=figures, inputs=["a"], outputs=[str(file)]))
         text = text_of(page)
         assert ('href="../out/a%20b_event_001.mp4"' in text) == shown
-        assert text.count(note) == 6 * shown  # a tile, a cell, and what the cell is sorted by
+        assert text.count(note) == 4 * shown  # a cell, and what it is sorted by
         columns = ["event", "from", "to", "seconds", "area, %", *["clip", "note"] * shown]
         assert re.findall(r'<button type="button">([^<]+)<', text) == columns
         assert re.findall(r'data-sort="([^"]*)"', text)[:5] == ["1", "0.0", "65.04", "65.0", "25.0"]

@@ -10,12 +10,11 @@ from helpers import run_command
 from visionnmf import NMF
 from visionnmf.apps.background import BackgroundModel, ModelSettings, RegionSettings, VideoSettings
 from visionnmf.apps.segmentation import Outputs, WantedSegments, process_image
-from visionnmf.apps.viewer.frames import VideoFrames
-from visionnmf.apps.viewer.layers import read, reader, samples_of, write_labels
-from visionnmf.apps.viewer.repeating import call, command
+from visionnmf.apps.viewer.layers import call, command, read, reader, samples_of, write_labels
 from visionnmf.datasets import load_surveillance, make_surveillance
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io import VideoReader, read_image, write_image
+from visionnmf.io.video.frames import VideoFrames
 
 
 @pytest.mark.parametrize("name", ["photo_labels", "photo_scribbles"])
@@ -133,7 +132,7 @@ def test_each_frame_of_a_video_is_that_of_the_reader_in_any_order(name, codec, o
 
 def test_frames_far_ahead_are_entered_and_few_are_kept(monkeypatch, tmp_path):
     path = write_video(tmp_path / "a.mp4", "libx264", {"g": "10"}, n=300)
-    monkeypatch.setattr("visionnmf.apps.viewer.frames.KEPT", 5 * 48 * 64 * 3)
+    monkeypatch.setattr("visionnmf.io.video.frames.KEPT", 5 * 48 * 64 * 3)
     frames, expected = VideoFrames(path), list(VideoReader(path))
     for number in (0, 299, 0):
         np.testing.assert_array_equal(frames[number], expected[number])

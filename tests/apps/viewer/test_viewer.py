@@ -3,10 +3,7 @@
 `make test-napari` runs these tests where napari is installed; they need Xvfb.
 """
 
-import json
 import os
-import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -16,128 +13,15 @@ import cv2
 import numpy as np
 import pytest
 from helpers import run_command
+from real_viewer import SAID, click, labels_of, needs_napari, opened, repeated, stroke, wait
 
 from visionnmf import NMF
 from visionnmf.apps.background import BackgroundModel
-from visionnmf.apps.cli.view import TRIAL
 from visionnmf.apps.segmentation import segment
-from visionnmf.apps.viewer.layers import read
 from visionnmf.datasets import load_surveillance
 from visionnmf.io import VideoReader, read_image, write_image
 
-pytest.importorskip("napari", reason="napari is not installed; `make test-napari` runs these tests")
-if shutil.which("Xvfb") is None:
-    pytest.skip("no Xvfb, which these tests draw on", allow_module_level=True)
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # napari and its libraries have some of their own
-]
-LONGEST = 300  # seconds that anything may take, on a busy machine
-
-
-@pytest.fixture(scope="module")
-def screen():
-    """A virtual screen, in place of one that a person looks at."""
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", "1", "-screen", "0", "1280x900x24"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    before = os.environ.get("DISPLAY")
-    os.environ["DISPLAY"] = f":{server.stdout.readline().decode().strip()}"
-    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True)
-    assert trial.returncode == 0, f"Qt cannot open a window; docs/view.md lists what Debian needs\n{trial.stderr}"
-    yield
-    if before is None:
-        del os.environ["DISPLAY"]
-    else:
-        os.environ["DISPLAY"] = before
-    server.terminate()
-    server.wait()
-
-
-@pytest.fixture
-def viewer(screen, tmp_path, monkeypatch):
-    """An empty viewer, in a folder of its own; what it notifies is in `viewer.said`."""
-    import napari
-    from napari.utils.notifications import notification_manager
-
-    monkeypatch.chdir(tmp_path)
-    shown = napari.Viewer()
-    said = []
-    notification_manager.notification_ready.connect(lambda notice: said.append(notice.message))
-    SAID[:] = [said]
-    yield shown
-    notification_manager.notification_ready.disconnect()
-    shown.close()
-
-
-SAID = [[]]
-
-
-def opened(viewer, source, widget):
-    """Open a file as `visionnmf view` does, and a widget."""
-    for data, attributes, kind in read(source):
-        getattr(viewer, f"add_{kind}")(data, **attributes)
-    return viewer.window.add_plugin_dock_widget("visionnmf", widget)[1]
-
-
-def wait(widget):
-    """Let Qt work until the widget has nothing left to do."""
-    from qtpy.QtWidgets import QApplication
-
-    end = time.monotonic() + LONGEST
-    QApplication.processEvents()
-    while widget.busy:
-        assert time.monotonic() < end
-        QApplication.processEvents()
-    QApplication.processEvents()
-
-
-def click(button):
-    """Press a button as the mouse does."""
-    button.native.click()
-
-
-def stroke(layer, label, row, columns):
-    """Draw a line with the brush, one stroke of the mouse."""
-    with layer.block_history():
-        for column in np.linspace(*columns, 30):
-            layer.paint((row, column), label)
-
-
-def labels_of(folder, name="photo_labels.png"):
-    """Read labels from a folder of results."""
-    return read_image(folder / name)[..., 0].astype(int)
-
-
-def run_shown(widget):
-    """Run the command that a widget shows."""
-    program, *words = shlex.split(widget.command.value)
-    assert program == "visionnmf"
-    run = run_command(*words)
-    assert run.exit_code == 0, run.output
-
-
-def repeated(widget, folder):
-    """Run the command and the Python call that a widget shows; return their folders."""
-    places = folder / "command", folder / "python"
-    for place in places:
-        place.mkdir()
-        os.chdir(place)
-        if hasattr(widget, "folder"):
-            widget.folder.value = place
-        if place.name == "python":
-            exec(widget.python.value, {})
-        else:
-            run_shown(widget)
-    return places
-
-
-@pytest.fixture
-def photo(tmp_path):
-    """A photograph of 481 x 321 pixels."""
-    write_image(tmp_path / "photo.png", cv2.resize(read_image("sample:coffee"), (481, 321)))
-    return tmp_path / "photo.png"
+pytestmark = needs_napari
 
 
 def test_strokes_change_the_segments_as_the_function_and_the_command_do(viewer, photo, tmp_path):
@@ -278,216 +162,6 @@ def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
         assert viewer.layers[name].data is data
 
 
-def test_scribbles_have_a_command_while_they_are_as_saved(viewer, photo, tmp_path):
-    widget = opened(viewer, "photo.png", "Segment")  # as a person names it who stands there
-    click(widget.start)
-    click(widget.draw)
-    wait(widget)
-    without = widget.command.value
-    assert without and "--markers" not in without
-    layer = widget.markers.value
-    stroke(layer, 1, 60, (40, 50))
-    wait(widget)
-    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
-    click(widget.save)
-    saved = widget.command.value
-    assert f"--markers {tmp_path / 'photo_scribbles.png'}" in saved
-    stroke(layer, 1, 280, (40, 400))
-    wait(widget)
-    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
-    layer.undo()
-    wait(widget)
-    assert widget.command.value == saved
-    shown = widget.made("segments").data.astype(int) - 1
-    (tmp_path / "elsewhere").mkdir()
-    os.chdir(tmp_path / "elsewhere")
-    for folder in repeated(widget, tmp_path):
-        np.testing.assert_array_equal(labels_of(folder), shown)
-    layer.undo()
-    wait(widget)
-    widget.folder.value = tmp_path
-    assert widget.command.value == without  # the file has the labels that the scribble gave
-
-
-def save_a_stroke(widget):
-    click(widget.start)
-    click(widget.draw)
-    wait(widget)
-    stroke(widget.markers.value, 1, 60, (40, 400))
-    wait(widget)
-    click(widget.save)
-
-
-def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    save_a_stroke(widget)
-    saved = labels_of(tmp_path)
-    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
-    assert run.exit_code == 0 and "photo_labels.png: exists already" in run.stderr
-    run_shown(widget)  # which adds the pictures
-    np.testing.assert_array_equal(labels_of(tmp_path), saved)
-    assert (tmp_path / "photo_overlay.png").exists()
-    widget.scale.value = 0.6
-    wait(widget)
-    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
-    assert run.exit_code == 2 and "photo_labels.png: was made with --scale" in run.stderr
-    click(widget.save)
-    widget.made("segments").data[:9] = 70  # by hand, which no command repeats
-    widget.formats.value = ("csv",)
-    click(widget.save)
-    assert (labels_of(tmp_path)[:9] == 69).all() and "no formats" in widget.state.value
-    assert not (tmp_path / "photo_segments.csv").exists()
-    assert not widget.command.value and "No command repeats what was drawn by hand" in widget.python.value
-    run = run_command("segment", photo, "--out", tmp_path)
-    assert run.exit_code == 2 and "does not say how it was made" in run.stderr
-
-
-def test_what_is_drawn_on_segments_is_kept(viewer, photo):
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    wait(widget)
-    viewer.layers.selection.active = layer = widget.made("segments")
-    drawn = []
-    for scale in (0.5, 0.7):
-        shown = layer.data.copy()
-        layer.paint((60, 60), 77)
-        wait(widget)
-        assert not widget.command.value and "No command repeats" in widget.python.value
-        layer.undo()
-        wait(widget)
-        assert widget.command.value and np.array_equal(layer.data, shown)
-        layer.redo()
-        drawn.append(layer.data.copy())
-        widget.scale.value = scale
-        wait(widget)
-        assert "in the layer 'segments (by hand)" in SAID[0].pop() and widget.command.value
-        assert viewer.layers.selection == {layer} and 77 not in layer.data
-    kept = [each.data for each in viewer.layers if each.name.startswith("segments (by hand)")]
-    np.testing.assert_array_equal(kept, drawn)
-
-
-def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    save_a_stroke(widget)
-    layer, tree = widget.markers.value, segment(read_image(photo))
-    for label, draw in (
-        (3, lambda: layer.paint_polygon([(100, 10), (100, 200), (150, 200), (150, 10)], 3)),
-        (2, lambda: layer.fill((200, 300), 2)),
-        (0, layer.undo),
-    ):
-        draw()
-        wait(widget)
-        assert label in layer.data
-        expected = tree.at(scale=widget.scale.value, markers=layer.data) + 1
-        np.testing.assert_array_equal(widget.made("segments").data, expected)
-    layer.data[300:310, 50:200] = 7  # of which napari says nothing
-    click(widget.save)
-    wait(widget)
-    assert widget.state.value.startswith("Saved ")
-    saved = labels_of(tmp_path, "photo_scribbles.png"), labels_of(tmp_path)
-    np.testing.assert_array_equal(saved[0], (layer.data.astype(int) - 1) % 65536)
-    np.testing.assert_array_equal(saved[1], tree.at(scale=widget.scale.value, markers=layer.data))
-
-
-def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    (tmp_path / "bird.png").write_bytes(photo.read_bytes())
-    write_image(tmp_path / "small.png", read_image(photo)[:200, ::-1])
-    save_a_stroke(widget)
-    files, shown = sorted(tmp_path.iterdir()), widget.made("segments").data.copy()
-    for name in ("bird", "small"):
-        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
-        viewer.add_image(data, **attributes)
-        assert widget.image.value is viewer.layers["photo"]
-        widget.image.value = viewer.layers[name]
-        for act in (lambda: None, lambda: setattr(widget.scale, "value", 0.7), lambda: click(widget.save)):
-            act()
-            wait(widget)
-            assert widget.state.value == "Press Segment: another image is chosen."
-            assert not widget.command.value and not widget.python.value
-        np.testing.assert_array_equal(widget.made("segments").data, shown)
-        assert sorted(tmp_path.iterdir()) == files
-        widget.image.value = viewer.layers["photo"]
-        wait(widget)
-        shown = widget.made("segments").data.copy()
-        assert widget.state.value.split()[0] == str(len(np.unique(shown))) and "photo.png" in widget.command.value
-    widget.image.value = viewer.layers["small"]
-    click(widget.start)
-    wait(widget)
-    assert widget.markers.value is None
-    widget.markers.value = viewer.layers["scribbles"]
-    wait(widget)
-    click(widget.save)
-    wait(widget)
-    assert "markers must have the image's shape" in SAID[0][-1] and sorted(tmp_path.iterdir()) == files
-    widget.markers.value = None
-    wait(widget)
-    click(widget.save)
-    assert {*tmp_path.iterdir()} - {*files} == {tmp_path / "small_labels.png"}
-    assert labels_of(tmp_path, "small_labels.png").shape == (200, 481)
-
-
-def test_each_photograph_has_its_own_scribbles(viewer, photo, tmp_path):
-    write_image(tmp_path / "coral.png", read_image(photo)[:, ::-1])
-    for name in ("coral", "photo"):
-        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
-        viewer.add_image(data, **attributes)
-    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
-    widget.image.value = viewer.layers["photo"]
-    save_a_stroke(widget)
-    own = {"photo": widget.markers.value, "coral": None}
-    for name in ("coral", "photo", "coral"):
-        widget.image.value = viewer.layers[name]
-        click(widget.start)
-        wait(widget)
-        assert widget.markers.value is own[name]
-        click(widget.save)
-        assert (tmp_path / f"{name}_scribbles.png").exists() == (own[name] is not None)
-    own["coral"] = viewer.add_labels(np.zeros((321, 481), np.uint16))  # by napari's own button
-    widget.markers.value = own["coral"]
-    stroke(own["coral"], 1, 60, (40, 400))
-    wait(widget)
-    for name in ("photo", "coral"):
-        widget.image.value = viewer.layers[name]
-        assert widget.markers.value is own[name]
-
-
-def test_work_is_continued_the_next_day(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    save_a_stroke(widget)
-    before, drawn = widget.made("segments").data.copy(), widget.markers.value.data.copy()
-    viewer.layers.clear()
-    for name in ("photo.png", "photo_labels.png", "photo_scribbles.png"):
-        widget = opened(viewer, tmp_path / name, "Segment")
-    click(widget.start)
-    wait(widget)
-    layer = widget.markers.value
-    assert layer is viewer.layers["photo_scribbles"]
-    np.testing.assert_array_equal(layer.data, drawn)
-    np.testing.assert_array_equal(widget.made("segments").data, before)
-    assert not viewer.layers["photo_labels"].visible  # which would lie under the new ones
-    stroke(layer, 2, 200, (200, 300))
-    wait(widget)
-    click(widget.save)
-    assert "photo_labels.png: exists already" in SAID[0][-1]  # of another day: asked once
-    click(widget.save)
-    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png."
-    np.testing.assert_array_equal(labels_of(tmp_path, "photo_scribbles.png"), (layer.data.astype(int) - 1) % 65536)
-    shown = widget.made("segments").data.astype(int) - 1
-    for folder in repeated(widget, tmp_path):
-        np.testing.assert_array_equal(labels_of(folder), shown)
-    viewer.layers.remove(layer)  # of whom nobody knows that it was seen
-    widget.folder.value = tmp_path
-    widget._saved.clear()
-    click(widget.draw)
-    stroke(widget.markers.value, 3, 100, (200, 300))
-    wait(widget)
-    click(widget.save)
-    assert "photo_labels.png: exists already" in SAID[0][-1]
-    click(widget.save)
-    assert 2 in labels_of(tmp_path, "photo_scribbles.png") and 1 not in labels_of(tmp_path, "photo_scribbles.png")
-
-
 def test_the_segmented_picture_is_seen_and_undoing_brings_back_no_older_cut(viewer, photo, tmp_path):
     opened(viewer, photo, "Segment")
     (tmp_path / "bird.png").write_bytes(photo.read_bytes())
@@ -518,23 +192,6 @@ def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
     assert widget.command.value == "" and "not what a file holds" in widget.python.value
 
 
-def test_files_of_others_are_kept(viewer, photo, tmp_path):
-    (tmp_path / "photo_labels.png").write_text("mine")
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    wait(widget)
-    click(widget.save)
-    assert "exists already" in SAID[0][-1]
-    assert (tmp_path / "photo_labels.png").read_text() == "mine"
-    (tmp_path / "photo_labels.png").unlink()
-    viewer.add_labels(np.full((321, 481), 70_000), name="too large")
-    widget.markers.value = viewer.layers["too large"]
-    wait(widget)
-    click(widget.save)
-    assert "labels must be" in SAID[0][-1]
-    assert [file.name for file in tmp_path.iterdir()] == ["photo.png"]  # both files or none
-
-
 def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
     labels = rng.integers(0, 9, (20, 30)).astype(np.uint16)
     write_image(tmp_path / "photo_labels.png", labels)
@@ -544,24 +201,6 @@ def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
     np.testing.assert_array_equal(labels_of(tmp_path, "again.png"), labels)
     (clip,) = viewer.open(str(load_surveillance().path), plugin="visionnmf")
     assert clip.data.shape == (300, 240, 320, 3)
-
-
-def test_formats_are_written_beside_the_labels_as_by_the_command(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    widget.formats.value = ("coco",)
-    save_a_stroke(widget)
-    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png, photo_coco.json."
-    assert "--formats coco --out" in widget.command.value and "formats=('coco',)" in widget.python.value
-    saved = (tmp_path / "photo_coco.json").read_bytes()
-    assert len(json.loads(saved)["annotations"]) == len(np.unique(labels_of(tmp_path)))
-    for folder in repeated(widget, tmp_path):
-        assert (folder / "photo_coco.json").read_bytes() == saved
-    (tmp_path / "command" / "photo_coco.json").write_text("mine")
-    (tmp_path / "command" / "photo_labels.png").unlink()
-    widget.folder.value = tmp_path / "command"
-    click(widget.save)
-    assert "photo_coco.json: exists already" in SAID[0][-1] and "--force" not in widget.command.value
-    assert not (tmp_path / "command" / "photo_labels.png").exists()
 
 
 def test_foreground_and_regions_are_those_of_the_command(viewer, tmp_path):
@@ -740,6 +379,12 @@ def test_view_opens_all_kinds_of_files(screen, photo, tmp_path, monkeypatch):
     assert run.exit_code == 1 and "bad.png" in run.stderr and len(shown) == 1
     shown.clear()
     assert run_command("view", tmp_path / "bad.png").exit_code == 2 and not shown
+    (tmp_path / "folder").mkdir()
+    for name in ("a", "b", "c"):
+        write_image(tmp_path / "folder" / f"{name}.png", read_image(photo))
+    write_image(tmp_path / "folder" / "a_labels.png", np.zeros((321, 481), np.uint16))
+    assert run_command("view", tmp_path / "folder").exit_code == 0
+    assert shown == [("b", "Image")]
 
 
 def test_view_without_a_screen_ends_with_a_line(photo):

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf.exceptions import UnreadableError
-from visionnmf.io import VideoReader
-from visionnmf.io.video import decoding
-from visionnmf.io.video.pixels import FrameConverter
+
+from . import decoding
+from .pixels import FrameConverter
+from .reader import VideoReader
 
 KEPT = 256 << 20  # bytes of frames that were looked at last
 AHEAD = 50  # frames that are decoded one after another without seeking again

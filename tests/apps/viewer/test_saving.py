@@ -1,0 +1,379 @@
+"""The widget Segment in the real viewer: what is saved, replaced, brought back another day, and left."""
+
+import json
+import os
+import shlex
+
+import numpy as np
+import pytest
+from helpers import run_command
+from real_viewer import (
+    SAID,
+    click,
+    labels_of,
+    needs_napari,
+    opened,
+    repeated,
+    run_shown,
+    save_a_stroke,
+    stroke,
+    wait,
+    wait_for_next,
+)
+
+from visionnmf.apps.made import made_of
+from visionnmf.apps.segmentation import segment
+from visionnmf.apps.segmentation.settings import FORMATS
+from visionnmf.apps.viewer.layers import read
+from visionnmf.io import read_image, recording, write_image
+
+pytestmark = needs_napari
+
+
+def test_scribbles_have_a_command_while_they_are_as_saved(viewer, photo, tmp_path):
+    widget = opened(viewer, "photo.png", "Segment")  # as a person names it who stands there
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    without = widget.command.value
+    assert without and "--markers" not in without
+    layer = widget.markers.value
+    stroke(layer, 1, 60, (40, 50))
+    wait(widget)
+    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
+    click(widget.save)
+    saved = widget.command.value
+    assert f"--markers {tmp_path / 'photo_scribbles.png'}" in saved
+    stroke(layer, 1, 280, (40, 400))
+    wait(widget)
+    assert not widget.command.value and widget.python.value.startswith("# Press Save first")
+    layer.undo()
+    wait(widget)
+    assert widget.command.value == saved
+    shown = widget.made("segments").data.astype(int) - 1
+    (tmp_path / "elsewhere").mkdir()
+    os.chdir(tmp_path / "elsewhere")
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), shown)
+    layer.undo()
+    wait(widget)
+    widget.folder.value = tmp_path
+    assert widget.command.value == without  # the file has the labels that the scribble gave
+
+
+def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    saved = labels_of(tmp_path)
+    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
+    assert run.exit_code == 0 and "photo_labels.png: exists already" in run.stderr
+    run_shown(widget)  # which adds the pictures
+    np.testing.assert_array_equal(labels_of(tmp_path), saved)
+    assert (tmp_path / "photo_overlay.png").exists()
+    widget.scale.value = 0.6
+    wait(widget)
+    run = run_command(*[word for word in shlex.split(widget.command.value)[1:] if word != "--force"])
+    assert run.exit_code == 2 and "photo_labels.png: was made with --scale" in run.stderr
+    click(widget.save)
+    widget.made("segments").data[:9] = 70  # by hand, which no command repeats
+    click(widget.save)
+    assert (labels_of(tmp_path)[:9] == 69).all()
+    assert not widget.command.value and "No command repeats what was drawn by hand" in widget.python.value
+    run = run_command("segment", photo, "--out", tmp_path)
+    assert run.exit_code == 2 and "was made with labels=drawn by hand" in run.stderr
+
+
+def test_formats_have_what_was_drawn_by_hand(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    seen = widget.made("segments").data
+    seen[:9], seen[20:60, 30:80], seen[200:210] = 70, 33, 0
+    expected = seen.copy()
+    widget.formats.value = tuple(FORMATS)
+    click(widget.save)
+    labels = labels_of(tmp_path)
+    np.testing.assert_array_equal(labels == 65535, expected == 0)
+    numbers = np.unique(expected[expected > 0])  # numbered without gaps, also in what is seen
+    np.testing.assert_array_equal(numbers[labels[expected > 0]], expected[expected > 0])
+    np.testing.assert_array_equal(widget.made("segments").data, (labels + 1) % 65536)
+    coco = json.loads((tmp_path / "photo_coco.json").read_text())["annotations"]
+    assert [each["area"] for each in coco] == np.bincount(labels[labels < 65535]).tolist()
+    assert coco[int(labels[30, 40])]["bbox"] == [30, 20, 50, 40]
+    assert len(list(tmp_path.glob("photo_*"))) == 1 + len(FORMATS)
+
+
+def test_what_is_drawn_on_segments_is_kept(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    viewer.layers.selection.active = layer = widget.made("segments")
+    drawn = []
+    for scale in (0.5, 0.7):
+        shown = layer.data.copy()
+        layer.paint((60, 60), 77)
+        wait(widget)
+        assert not widget.command.value and "No command repeats" in widget.python.value
+        layer.undo()
+        wait(widget)
+        assert widget.command.value and np.array_equal(layer.data, shown)
+        layer.redo()
+        drawn.append(layer.data.copy())
+        widget.scale.value = scale
+        wait(widget)
+        assert "in the layer 'segments (by hand)" in SAID[0].pop() and widget.command.value
+        assert viewer.layers.selection == {layer} and 77 not in layer.data
+    kept = [each.data for each in viewer.layers if each.name.startswith("segments (by hand)")]
+    np.testing.assert_array_equal(kept, drawn)
+
+
+def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    layer, tree = widget.markers.value, segment(read_image(photo))
+    for label, draw in (
+        (3, lambda: layer.paint_polygon([(100, 10), (100, 200), (150, 200), (150, 10)], 3)),
+        (2, lambda: layer.fill((200, 300), 2)),
+        (0, layer.undo),
+    ):
+        draw()
+        wait(widget)
+        assert label in layer.data
+        expected = tree.at(scale=widget.scale.value, markers=layer.data) + 1
+        np.testing.assert_array_equal(widget.made("segments").data, expected)
+    layer.data[300:310, 50:200] = 7  # of which napari says nothing
+    click(widget.save)
+    wait(widget)
+    assert widget.state.value.startswith("Saved ")
+    saved = labels_of(tmp_path, "photo_scribbles.png"), labels_of(tmp_path)
+    np.testing.assert_array_equal(saved[0], (layer.data.astype(int) - 1) % 65536)
+    np.testing.assert_array_equal(saved[1], tree.at(scale=widget.scale.value, markers=layer.data))
+
+
+def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    (tmp_path / "bird.png").write_bytes(photo.read_bytes())
+    write_image(tmp_path / "small.png", read_image(photo)[:200, ::-1])
+    save_a_stroke(widget)
+    files, shown = sorted(tmp_path.iterdir()), widget.made("segments").data.copy()
+    for name in ("bird", "small"):
+        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
+        viewer.add_image(data, **attributes)
+        assert widget.image.value is viewer.layers["photo"]
+        widget.image.value = viewer.layers[name]
+        for act in (lambda: None, lambda: setattr(widget.scale, "value", 0.7), lambda: click(widget.save)):
+            act()
+            wait(widget)
+            assert widget.state.value == "Press Segment: another image is chosen."
+            assert not widget.command.value and not widget.python.value
+        np.testing.assert_array_equal(widget.made("segments").data, shown)
+        assert sorted(tmp_path.iterdir()) == files
+        widget.image.value = viewer.layers["photo"]
+        wait(widget)
+        shown = widget.made("segments").data.copy()
+        assert widget.state.value.split()[0] == str(len(np.unique(shown))) and "photo.png" in widget.command.value
+    widget.image.value = viewer.layers["small"]
+    click(widget.start)
+    wait(widget)
+    assert widget.markers.value is None
+    widget.markers.value = viewer.layers["scribbles"]
+    wait(widget)
+    click(widget.save)
+    wait(widget)
+    assert "markers must have the image's shape" in SAID[0][-1] and sorted(tmp_path.iterdir()) == files
+    widget.markers.value = None
+    wait(widget)
+    click(widget.save)
+    assert {*tmp_path.iterdir()} - {*files} == {tmp_path / "small_labels.png"}
+    assert labels_of(tmp_path, "small_labels.png").shape == (200, 481)
+
+
+def test_each_photograph_has_its_own_scribbles(viewer, photo, tmp_path):
+    write_image(tmp_path / "coral.png", read_image(photo)[:, ::-1])
+    for name in ("coral", "photo"):
+        ((data, attributes, _),) = read(tmp_path / f"{name}.png")
+        viewer.add_image(data, **attributes)
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    widget.image.value = viewer.layers["photo"]
+    save_a_stroke(widget)
+    own = {"photo": widget.markers.value, "coral": None}
+    for name in ("coral", "photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        click(widget.start)
+        wait(widget)
+        assert widget.markers.value is own[name]
+        click(widget.save)
+        assert (tmp_path / f"{name}_scribbles.png").exists() == (own[name] is not None)
+    own["coral"] = viewer.add_labels(np.zeros((321, 481), np.uint16))  # by napari's own button
+    widget.markers.value = own["coral"]
+    stroke(own["coral"], 1, 60, (40, 400))
+    wait(widget)
+    for name in ("photo", "coral"):
+        widget.image.value = viewer.layers[name]
+        assert widget.markers.value is own[name]
+
+
+def test_work_is_continued_the_next_day(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    before, drawn = widget.made("segments").data.copy(), widget.markers.value.data.copy()
+    viewer.layers.clear()
+    for name in ("photo.png", "photo_labels.png", "photo_scribbles.png"):
+        widget = opened(viewer, tmp_path / name, "Segment")
+    click(widget.start)
+    wait(widget)
+    layer = widget.markers.value
+    assert layer is viewer.layers["photo_scribbles"]
+    np.testing.assert_array_equal(layer.data, drawn)
+    np.testing.assert_array_equal(widget.made("segments").data, before)
+    assert not viewer.layers["photo_labels"].visible  # which would lie under the new ones
+    stroke(layer, 2, 200, (200, 300))
+    wait(widget)
+    click(widget.save)  # what was opened is replaced
+    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png."
+    np.testing.assert_array_equal(labels_of(tmp_path, "photo_scribbles.png"), (layer.data.astype(int) - 1) % 65536)
+    shown = widget.made("segments").data.astype(int) - 1
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), shown)
+    viewer.layers.remove(layer)  # of whom nobody knows that it was seen
+    widget.folder.value = tmp_path
+    widget._seen.clear()
+    click(widget.draw)
+    stroke(widget.markers.value, 3, 100, (200, 300))
+    wait(widget)
+    click(widget.save)
+    assert "photo_labels.png: exists already" in SAID[0][-1]
+    click(widget.save)
+    assert 2 in labels_of(tmp_path, "photo_scribbles.png") and 1 not in labels_of(tmp_path, "photo_scribbles.png")
+
+
+@pytest.mark.parametrize(
+    ("way", "number", "draws"), [("scale", 0.55, True), ("n_segments", 4, False), ("markers", 0, True)]
+)
+def test_the_next_day_a_photograph_is_as_it_was_saved(way, number, draws, viewer, photo, tmp_path, request):
+    import napari
+
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    if draws:
+        click(widget.draw)
+        stroke(widget.markers.value, 1, 60, (40, 400))
+        stroke(widget.markers.value, 2, 260, (40, 400))
+    widget.way.value, widget.formats.value = way, ("coco",)
+    if number:
+        (widget.scale if way == "scale" else widget.number).value = number
+    wait(widget)
+    widget.made("segments").data[100:120, 50:90] = 40  # by hand
+    click(widget.save)
+    saved, shown = {file: file.read_bytes() for file in tmp_path.iterdir()}, widget.made("segments").data.copy()
+    another = napari.Viewer()
+    request.addfinalizer(another.close)
+    widget = opened(another, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    wait(widget)  # what napari says of the layers comes later
+    assert widget.way.value == way and widget.formats.value == ("coco",)
+    assert not number or (widget.scale if way == "scale" else widget.number).value == number
+    np.testing.assert_array_equal(widget.made("segments").data, shown)
+    assert (widget.markers.value is not None) == draws and "drawn by hand" in widget.python.value
+    click(widget.save)  # at the first press, because it was seen
+    assert widget.state.value.startswith("Saved ")
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == saved
+
+
+@pytest.mark.parametrize("settings", [{"scale": "x"}, {"n_segments": 1e99}, [1], {"formats": [[]], "scale": -3}, None])
+def test_labels_of_others_do_not_steer_the_widget(settings, viewer, photo, tmp_path):
+    first = made_of(str(photo), {})["input"]
+    with recording(input=first, settings=settings):
+        write_image(tmp_path / "photo_labels.png", np.zeros((3, 4), np.uint16))
+    (tmp_path / "photo_scribbles.png").write_bytes(b"bad")
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert len(np.unique(widget.made("segments").data)) > 1 and not SAID[0]
+    click(widget.save)
+    assert "photo_labels.png: exists already" in SAID[0][-1]
+
+
+def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewer, photo, tmp_path):
+    (tmp_path / "coral.jpg").write_bytes(b"bad")
+    write_image(tmp_path / "bird.png", read_image(photo)[:, ::-1])
+    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
+    widget = opened(viewer, tmp_path / "bird.png", "Segment")
+    save_a_stroke(widget)
+    stroke(widget.markers.value, 2, 200, (40, 400))
+    wait(widget)
+    for draw in (lambda: None, lambda: stroke(widget.made("segments"), 9, 30, (9, 20))):
+        draw()
+        wait(widget)
+        click(widget.following)  # asks again after a further stroke
+        assert "Not everything here is saved" in SAID[0][-1] and widget.image.value.name == "bird"
+    click(widget.save)
+    click(widget.following)
+    wait_for_next(widget, "photo")  # neither the damaged one nor results
+    assert "coral.jpg" in SAID[0][-1] and not widget.markers.value.data.any()
+    widget.markers.value.undo()  # brings back nothing of the other photograph
+    wait(widget)
+    assert sorted(layer.name for layer in viewer.layers) == ["photo", "scribbles", "segments"]
+    np.testing.assert_array_equal(
+        widget.made("segments").data, segment(read_image(photo)).at(scale=widget.scale.value) + 1
+    )
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    wait(widget)
+    click(widget.following)
+    assert "Not everything here is saved" in SAID[0][-1]
+    click(widget.following)  # leaves it
+    wait_for_next(widget, "zoo")
+    assert not widget.markers.value.data.any() and not (tmp_path / "photo_labels.png").exists()
+    click(widget.following)
+    assert widget.state.value == "zoo is the last photograph of its folder."
+    assert widget.folder.value == tmp_path
+
+
+def test_a_folder_that_was_chosen_stays(viewer, photo, tmp_path):
+    (tmp_path / "results").mkdir()
+    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
+    widget = opened(viewer, photo, "Segment")
+    widget.folder.value = tmp_path / "results"
+    save_a_stroke(widget)
+    click(widget.following)
+    wait_for_next(widget, "zoo")
+    click(widget.save)
+    files = {"photo_labels.png", "photo_scribbles.png", "zoo_labels.png"}
+    assert {file.name for file in (tmp_path / "results").iterdir()} == files
+
+
+def test_files_of_others_are_kept(viewer, photo, tmp_path):
+    (tmp_path / "photo_labels.png").write_text("mine")
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    click(widget.save)
+    assert "exists already" in SAID[0][-1]
+    assert (tmp_path / "photo_labels.png").read_text() == "mine"
+    (tmp_path / "photo_labels.png").unlink()
+    viewer.add_labels(np.full((321, 481), 70_000), name="too large")
+    widget.markers.value = viewer.layers["too large"]
+    wait(widget)
+    click(widget.save)
+    assert "labels must be" in SAID[0][-1]
+    assert [file.name for file in tmp_path.iterdir()] == ["photo.png"]  # both files or none
+
+
+def test_formats_are_written_beside_the_labels_as_by_the_command(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    widget.formats.value = ("coco",)
+    save_a_stroke(widget)
+    assert widget.state.value == "Saved photo_labels.png, photo_scribbles.png, photo_coco.json."
+    assert "--formats coco --out" in widget.command.value and "formats=('coco',)" in widget.python.value
+    saved = (tmp_path / "photo_coco.json").read_bytes()
+    assert len(json.loads(saved)["annotations"]) == len(np.unique(labels_of(tmp_path)))
+    for folder in repeated(widget, tmp_path):
+        assert (folder / "photo_coco.json").read_bytes() == saved
+    (tmp_path / "command" / "photo_coco.json").write_text("mine")
+    (tmp_path / "command" / "photo_labels.png").unlink()
+    widget.folder.value = tmp_path / "command"
+    click(widget.save)
+    assert "photo_coco.json: exists already" in SAID[0][-1] and "--force" not in widget.command.value
+    assert not (tmp_path / "command" / "photo_labels.png").exists()
