@@ -64,21 +64,23 @@ def test_a_loaded_model_goes_on_as_if_it_had_not_been_interrupted(method, dtype,
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
-    ("chunk", "sentence"),
+    ("chunk", "given", "sentence"),
     [
-        (np.empty((0, 30)), "0 sample"),
-        (np.ones((3, 29)), "29 features"),
-        (np.full((3, 30), np.nan), "NaN"),
-        (-np.ones((3, 30)), "Negative"),
-        (np.ones(30), "2D"),
-        (np.full((3, 30), 1e200), "X must have a mean"),
+        (np.empty((0, 30)), {}, "0 sample"),
+        (np.ones((3, 29)), {}, "29 features"),
+        (np.full((3, 30), np.nan), {}, "NaN"),
+        (-np.ones((3, 30)), {}, "Negative"),
+        (np.ones(30), {}, "2D"),
+        (np.full((3, 30), 1e200), {}, "X must have a mean"),
+        (np.ones((3, 30)), {"sample_weight": np.ones(2)}, r"sample_weight must have shape \(3,\); got \(2,\)"),
+        (np.ones((3, 30)), {"sample_weight": np.zeros(3)}, "sample_weight must not be 0 for all samples"),
     ],
 )
-def test_a_chunk_that_is_refused_leaves_the_model_as_it_was(method, chunk, sentence, rng):
+def test_a_chunk_that_is_refused_leaves_the_model_as_it_was(method, chunk, given, sentence, rng):
     model = online(method).partial_fit(made(rng, 100)[0])
     before = state_of(model)
     with pytest.raises(ValueError, match=sentence):
-        model.partial_fit(chunk)
+        model.partial_fit(chunk, **given)
     assert state_of(model) == before
 
 
