@@ -379,9 +379,7 @@ def _stems(names: Sequence[str]) -> list[str]:
     return list(stems.values())
 
 
-def _write(
-    path: str | Path, values: Array, keys: Sequence[str], names: Sequence[str], force: bool, given: Array | None = None
-) -> None:
+def _write(path: Any, values: Array, keys: Sequence[str], names: Sequence[str], force: bool, given: Any = None) -> None:
     """Write a matrix as ``.npy``, or as a table with `keys` first and headings; what was `given` has all its digits."""
     if Path(path).suffix.lower() == ".npy":
         with output_file(path, force=force) as temporary, temporary.open("wb") as file:
