@@ -45,8 +45,8 @@ def command(
         from visionnmf.apps.viewer.layers import Layer, has_labels, photographs, read
 
         for number, folder in enumerate(files):  # its first photograph without labels, or the first one
-            found = photographs(folder) if os.path.isdir(folder) else []
-            files[number] = next((file for file in found if not has_labels(file)), [*found, folder][0])
+            photos = photographs(folder) if os.path.isdir(folder) else []
+            files[number] = next((file for file in photos if not has_labels(file)), [*photos, folder][0])
         suffixes = (*choices.IMAGE_SUFFIXES, *choices.VIDEO_SUFFIXES, ".npz")
         sources = [given.source for given in run.inputs("files", files, suffixes, recursive=False)]
         if not sources:

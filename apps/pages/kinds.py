@@ -259,10 +259,8 @@ class ViewsPage(Page):
     """The usage map: how much of each component is in each view."""
 
     heading, n_lines, tables = "Components of several views", 1, (("views", "Views"),)
-    counted = (
-        *(("samples", "samples"), ("n_components", "components"), ("shared", "shared components")),
-        *(("hardly_shared", "hardly shared (over 90 % in one view)"), ("private", "private components")),
-    )
+    others = (("hardly_shared", "hardly shared (over 90 % in one view)"), ("private", "private components"))
+    counted = (("samples", "samples"), ("n_components", "components"), ("shared", "shared components"), *others)
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the usage map and the table of views."""

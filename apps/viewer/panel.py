@@ -110,8 +110,8 @@ class Panel(Container):
         choice.changed.connect(listen)
 
     def choose(self, choice: ComboBox, layer: Any, mode: str) -> None:
-        """Choose a new layer to draw on, and take the tool."""
-        layer.mode = mode
+        """Choose a layer to draw on, and take the tool."""
+        self.viewer.layers.selection.active, layer.mode = layer, mode
         choice.reset_choices()
         choice.value = self.viewer.layers[layer.name]
 

@@ -172,6 +172,8 @@ class Segment(Panel):
             self._kept = None, self._labels, None
             for each in filter(None.__ne__, (self.made(OUTPUT), self.markers.value)):
                 exchange(each, self._labels.copy())
+            if self.markers.value is not None:
+                self.markers.value.name, self.markers.value.metadata = "scribbles", {OF: image.unique_id}
             self.viewer.reset_view()
             return self.grow()
         return self.done(f"{image.name} is the last photograph of its folder.")
@@ -202,7 +204,7 @@ class Segment(Panel):
             found = trees[key].recut(n_segments=count, scale=wanted.scale, markers=marks)
             return wanted, marks, found, found.labels.astype(np.uint16) + np.uint16(1)
 
-        def show(found: tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]) -> None:
+        def show(found: Any) -> None:
             """Show segments, and how to repeat them."""
             self.done(counted(len(found[2].sizes), "segment"))
             if self._by_hand():
@@ -266,6 +268,9 @@ class Segment(Panel):
         image = self.image.value
         if image is None:
             return self.say("Open an image first.")
+        layer = self.markers.value
+        if layer is not None and not layer.data.any() and layer.data.shape == image.data.shape[:2]:
+            return self.choose(self.markers, layer, "paint")
         given = {"name": "scribbles", "metadata": {OF: image.unique_id}}
         return self.choose(self.markers, self._to_draw_on(np.zeros(image.data.shape[:2], np.uint16), **given), "paint")
 

@@ -315,6 +315,9 @@ def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewe
     assert "coral.jpg" in SAID[0][-1] and not widget.markers.value.data.any()
     widget.markers.value.undo()  # brings back nothing of the other photograph
     wait(widget)
+    viewer.layers.selection.active = viewer.layers["segments"]
+    click(widget.draw)  # the empty layer is taken again
+    assert viewer.layers.selection.active is widget.markers.value and widget.markers.value.mode == "paint"
     assert sorted(layer.name for layer in viewer.layers) == ["photo", "scribbles", "segments"]
     np.testing.assert_array_equal(
         widget.made("segments").data, segment(read_image(photo)).at(scale=widget.scale.value) + 1
