@@ -7,7 +7,7 @@ import inspect
 import numpy as np
 import pytest
 from public_names import MODULES
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -137,14 +137,14 @@ def test_one_channel_is_grey_and_a_frame_may_come_alone(clip):
 
 
 def results():
-    """Public results that hold arrays."""
+    """Public results that hold arrays; scikit-learn prints estimators, whose parameters may be arrays."""
     for name in MODULES:
         if ".engine" in name:
             continue
         module = importlib.import_module(name)
         for attribute in module.__all__:
             value = getattr(module, attribute)
-            if inspect.isclass(value) and dataclasses.is_dataclass(value):
+            if inspect.isclass(value) and dataclasses.is_dataclass(value) and not issubclass(value, BaseEstimator):
                 types = {str(item.type) for item in dataclasses.fields(value)}
                 if any(word in kind for kind in types for word in ("Array", "Floats", "Mask]")):
                     yield value
