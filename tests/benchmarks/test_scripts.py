@@ -37,7 +37,7 @@ OTHERS = [
     "streams",
 ]
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
-SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
+SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"], "background_live": ["rate", "memory"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online", "scale"],
     "background": ["events", "live", "masks", "table", "fog", "robust", "small"],

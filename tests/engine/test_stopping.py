@@ -9,8 +9,9 @@ from loss_checks import loss_of
 from sklearn.exceptions import ConvergenceWarning
 
 from visionnmf import NMF, GoDec, ProjectiveNMF, SymmetricNMF
-from visionnmf.engine.losses import LOSSES
+from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.problem import Problem
+from visionnmf.engine.solving import fit
 from visionnmf.engine.stopping import EXACT, Stopping, exact_objective, warn_not_converged
 
 
@@ -54,6 +55,18 @@ def test_a_plateau_is_left_if_the_factors_are_not_stationary():
     assert early == stop(history, 1e-3)[0] < 50 and late > 200
     settled = stop(plateau, 1e-3, optimality=lambda: 1e-2)
     assert settled == (2 * early, settled[1]) and settled[1].converged  # the rule has held all the while
+
+
+def test_a_fit_that_is_behind_another_does_not_wait_for_the_end_of_a_plateau(rng):
+    problem = Problem(rng.poisson(3, (40, 30)).astype(float), Loss("kullback-leibler"))
+    start = rng.random((4, 40)), rng.random((4, 30))
+
+    def fitted(rival):
+        return fit(problem, *(F.copy() for F in start), solver="mu", max_iter=2000, tol=1e-3, rival=rival)
+
+    patient, ahead, behind = (fitted(rival) for rival in (np.inf, 1e9, 0.0))
+    assert patient == ahead and patient.n_iter == 2 * behind.n_iter - 1
+    assert patient.history[: behind.n_iter] == behind.history[:-1]
 
 
 def test_a_path_is_judged_by_its_residual():

@@ -197,8 +197,12 @@ def fit(
     tol: float,
     stop: str = "auto",
     callback: Callback | None = None,
+    rival: float = math.inf,
 ) -> Fit:
-    """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value."""
+    """Minimise a problem over both factors, in place; `callback(iteration, objective)` stops it by a true value.
+
+    The end of a plateau is not waited for above the objective `rival`, that of a better fit.
+    """
     rule = None if stop == "auto" else STOPPING_RULES[stop](problem, Wt, H, tol)
     on_device = is_not_numpy(problem.X)  # where nothing tells of the gradient
     return run(
@@ -208,7 +212,9 @@ def fit(
         rule=rule,
         callback=callback,
         objective=lambda: problem.objective(Wt, H),
-        optimality=None if on_device else lambda: optimality(problem, Wt, H),
+        optimality=None
+        if on_device
+        else lambda: 0.0 if problem.objective(Wt, H) > rival else optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
 

@@ -396,7 +396,9 @@ class NMF(WithPenalties, LinearModel):
             if separable and is_free:
                 limits(fitted, *factors)
                 spread_apart(fitted, *factors)
-            found = limits(fitted, *factors, callback=report)
+            # a start that is behind by more than `tol` where the rule holds is not expected to win
+            rival = (1 + self.tol) * min(objectives, default=math.inf)
+            found = limits(fitted, *factors, callback=report, rival=rival)
             objectives.append(found.history[-1])
             return found, factors
 

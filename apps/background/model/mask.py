@@ -176,7 +176,8 @@ def without_shadows(mask: FrameArray, frame: FrameArray, background: FrameArray,
 def _shadow_of(mask: FrameArray, frame: FrameArray, background: FrameArray, noise: Floats) -> Flags:
     """Return which pixels of a mask (height, width) are cast shadows."""
     rules, half = tuning.TUNING.cast_shadows, tuning.TUNING.cast_shadows.window // 2
-    frame, background, noise = (np.ascontiguousarray(picture) for picture in (frame, background, noise))
+    frame, background = np.ascontiguousarray(frame), np.ascontiguousarray(background)
+    noise = np.ascontiguousarray(noise)
     padded = np.zeros((3, mask.shape[0] + 2 * half + 1, mask.shape[1] + 2 * half), np.uint8)
     inside, seen, behind = padded[:, half + 1 : -half, half:-half]
     np.greater(mask, WHITE // 2, out=inside, casting="unsafe")

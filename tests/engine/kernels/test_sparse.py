@@ -145,6 +145,30 @@ def test_kullback_leibler_codes(dtype, box, penalised, rng):
         assert losses[j] == pytest.approx(loss, rel=1e-5 if dtype == np.float32 else 1e-12)
 
 
+@pytest.mark.parametrize("kind", ["zeros count", "zeros are missing", "least squares"])
+def test_codes_of_zero_grow_only_where_the_slope_says_so(kind, rng):
+    X, _, points = make(rng, float)
+    stored, none = np.zeros(X.shape, bool), np.zeros(3)
+    stored[np.repeat(np.arange(6), np.diff(X.indptr)), X.indices] = True
+    sums = {"zeros count": points.sum(axis=0), "zeros are missing": np.zeros(0), "least squares": None}[kind]
+
+    def slopes(Ft):
+        """The derivatives of the loss with respect to the codes (3, 6), over the dense data."""
+        P, data = np.maximum(Ft.T @ points.T, 1e-12), X.toarray()
+        return points.T @ np.where(stored | (kind == "zeros count"), P - data if sums is None else 1 - data / P, 0).T
+
+    Ft = np.where(rng.random((3, 6)) < 0.6, 0.0, rng.random((3, 6)))
+    floors = None if sums is None else np.full(6, 1e-12)
+    stays, grows = (Ft == 0) & (slopes(Ft) >= 0), (Ft == 0) & (slopes(Ft) < 0)
+    for sweeps in (2, 3000):
+        _sparse_kernels.descend_rows(
+            *arrays(X), Ft, points, sums, 0.0, np.inf, none, none, sweeps, 0.0, floors, 0, 6, np.zeros(6)
+        )
+        if sweeps == 2:
+            assert stays.any() and (Ft[stays] == 0).all() and Ft[grows].any()
+    assert (slopes(Ft)[:, stored.any(axis=1)] > -1e-6).all() and (np.abs(slopes(Ft))[Ft > 1e-6] < 1e-6).all()
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7),

@@ -9,6 +9,7 @@ import numpy as np
 from visionnmf._jit import kernel
 
 from .arithmetic import CHUNK, short_dot
+from .divergences import LEAST_RATIO, log
 
 TILE = 64  # rows per tile, so that a tile of codes and right-hand sides stays in the first-level cache
 
@@ -136,45 +137,33 @@ def model_entries(indices, indptr, codes, points, start, stop, out):
 
 
 @kernel(reassociate=True, part=True)
-def model_of_row(f, support, points, A, floor, p):
-    """Write a sparse row's model, at least `floor`, to `p` (count,), and the components there to `A` (r, >= count)."""
-    count = support.shape[0]
-    for e in range(count):
-        a = points[support[e]]
-        for k in range(a.shape[0]):
-            A[k, e] = a[k]
-    for e in range(count):
-        p[e] = p.dtype.type(0)
-    for k in range(f.shape[0]):
-        a = A[k]
-        for e in range(count):
-            p[e] += f[k] * a[e]
-    for e in range(count):
-        p[e] = floor if p[e] < floor else p[e]
-
-
-@kernel(reassociate=True, part=True)
 def _divergence_at_support(x, p):
     """Return ``sum x log(x / p) - x``, 0 log 0 = 0: Kullback-Leibler at stored entries, without the model's sum."""
+    tiny = x.dtype.type(LEAST_RATIO)
     total = 0.0
     for e in range(x.shape[0]):
-        if x[e] > 0:
-            total += x[e] * np.log(x[e] / p[e])
-        total -= x[e]
+        ratio = x[e] / p[e]
+        total += x[e] * log(ratio if ratio > tiny else tiny) - x[e]
     return total
 
 
 @kernel(reassociate=True, part=True)
-def _hyperbola(x, p, a):
+def _hyperbola(x, inverse, a):
     """Return ``sum a x / p``, a hyperbola in the code of the component a, and minus its slope, ``sum a^2 x / p^2``."""
     total = x.dtype.type(0)
     slope = x.dtype.type(0)
     for e in range(x.shape[0]):
-        inverse = x.dtype.type(1) / p[e]
-        term = x[e] * inverse * a[e]
+        term = x[e] * inverse[e] * a[e]
         total += term
-        slope += term * inverse * a[e]
+        slope += term * inverse[e] * a[e]
     return total, slope
+
+
+@kernel(part=True)
+def _invert(p, inverse, count):
+    """Write the inverses of the first `count` entries of the model."""
+    for e in range(count):
+        inverse[e] = p.dtype.type(1) / p[e]
 
 
 @kernel(reassociate=True, part=True)
@@ -183,15 +172,6 @@ def move_model(p, change, a, count, floor):
     for e in range(count):
         new = p[e] + change * a[e]
         p[e] = floor if new < floor else new  # rounding may go below
-
-
-@kernel(reassociate=True, part=True)
-def _sum(a, count):
-    """Return the sum of the first `count` entries."""
-    total = a.dtype.type(0)
-    for e in range(count):
-        total += a[e]
-    return total
 
 
 @kernel(reassociate=True, part=True)
@@ -222,61 +202,96 @@ def descend_rows(data, indices, indptr, Ft, points, sums, low, high, l1, l2, swe
     components, so that a sweep costs O(nnz r). The step is that of ``docs/derivations/kullback_leibler.md``, with
     ``T(f) = sum(a) + l1 + l2 f`` in place of ``sum(a)``. If `sums` and `floors` are None, the loss is ``sum (x - p)^2 /
     2`` and entries that are not stored are missing. `sums` (r,) are the column sums of `points` (n, r), or empty if
-    entries that are not stored are missing instead of 0. A row is done when a sweep changes no code by more than `tol`
-    times its largest.
+    entries that are not stored are missing instead of 0. Sweeps run over the codes that are not 0, and every other one
+    also over those that would grow. A row is done when such a sweep changes no code by more than `tol` times its
+    largest.
     """
-    zero = data.dtype.type(0)
+    zero, one = data.dtype.type(0), data.dtype.type(1)
     r = Ft.shape[0]
     longest = 0  # largest number of stored entries in a row
     for j in range(start, stop):
         longest = max(longest, indptr[j + 1] - indptr[j])
-    A = np.empty((r, longest), data.dtype)  # the components at the stored entries of a row
-    p = np.empty(longest, data.dtype)  # the model there
-    f = np.empty(r, data.dtype)  # the codes of the row
-    own = np.empty(r, data.dtype)  # the sum of each component over the entries of the row that count
+    A = np.empty((r, longest), data.dtype)  # the chosen components at the stored entries of a row
+    # at these entries the model, its inverse, and what is correlated with components: ratios or residuals
+    p, inverse, left = np.empty(longest, data.dtype), np.empty(longest, data.dtype), np.empty(longest, data.dtype)
+    f, own, total = np.empty(r, data.dtype), np.empty(r, data.dtype), np.empty(r, data.dtype)
+    wide, chosen, is_chosen = np.empty(r, np.float64), np.empty(r, np.int64), np.empty(r, np.bool_)
     for j in range(start, stop):
-        x = data[indptr[j] : indptr[j + 1]]
-        floor = zero if floors is None else floors[j]
+        x, support = data[indptr[j] : indptr[j + 1]], indices[indptr[j] : indptr[j + 1]]
+        count, floor = x.shape[0], zero if floors is None else floors[j]
+        n_chosen = 0
         for k in range(r):
-            f[k] = Ft[k, j]
-        model_of_row(f, indices[indptr[j] : indptr[j + 1]], points, A, floor, p)
+            f[k], is_chosen[k] = Ft[k, j], (Ft[k, j] != zero) | (low > zero)
+            if is_chosen[k]:
+                chosen[n_chosen] = k
+                n_chosen += 1
+        for e in range(count):
+            p[e] = zero
+            a = points[support[e]]
+            for t in range(n_chosen):
+                A[t, e] = a[chosen[t]]
+        for t in range(n_chosen):
+            move_model(p, f[chosen[t]], A[t], count, zero)
+        for e in range(count):
+            p[e] = floor if p[e] < floor else p[e]
         if sums is None:
             losses[j] = _squares_at_support(x, p) / 2.0
         else:
+            if sums.shape[0] == 0:  # the sums over the stored entries
+                for e in range(count):
+                    left[e] = one
+                _product_of_row(left, support, 0, count, points, own, wide)
             loss = _divergence_at_support(x, p)
             for k in range(r):
-                own[k] = sums[k] if sums.shape[0] > 0 else _sum(A[k], x.shape[0])
+                own[k] = sums[k] if sums.shape[0] > 0 else own[k]
                 loss += np.float64(f[k]) * own[k]
             losses[j] = loss if loss > 0.0 else 0.0
-        for _ in range(sweeps):
+            _invert(p, inverse, count)
+        for sweep in range(sweeps):
+            n_before = n_chosen
+            if sweep % 2 == 0:  # codes of 0 that would grow are chosen as well
+                for e in range(count):
+                    left[e] = x[e] - p[e] if sums is None else x[e] * inverse[e]
+                _product_of_row(left, support, 0, count, points, total, wide)
+                for k in range(r):
+                    target = l1[k] if sums is None else own[k] + l1[k]
+                    if not is_chosen[k] and total[k] > target:
+                        is_chosen[k] = True
+                        chosen[n_chosen] = k
+                        for e in range(count):
+                            A[n_chosen, e] = points[support[e], k]
+                        n_chosen += 1
             largest = zero  # largest code, and largest change of a code, in this sweep
             moved = zero
-            for k in range(r):
+            for t in range(n_chosen):
+                k = chosen[t]
                 if sums is None:
-                    total, square = _correlations(A[k], p, x, x.shape[0])
+                    correlation, square = _correlations(A[t], p, x, count)
                     denominator = square + l2[k]
                     if not denominator > zero:
-                        if l1[k] > zero or x.shape[0] == 0:  # only the penalty matters, or the row has no data
+                        if l1[k] > zero or count == 0:  # only the penalty matters, or the row has no data
                             f[k] = low
                         continue  # no stored entry of this row depends on the component
-                    new = f[k] + (total - l1[k] - l2[k] * f[k]) / denominator
+                    new = f[k] + (correlation - l1[k] - l2[k] * f[k]) / denominator
                 else:
                     target = own[k] + l1[k] + l2[k] * f[k]
                     if not target > zero:
                         continue  # the component is zero everywhere and its codes are arbitrary
-                    total, slope = _hyperbola(x, p, A[k])
-                    # Newton's step on T / S = 1, where T = target, S = total and S' = -slope
-                    new = f[k] + (total - target) / (l2[k] + target * (slope / total)) if slope > zero else low
+                    height, slope = _hyperbola(x, inverse, A[t])
+                    # Newton's step on T / S = 1, where T = target, S = height and S' = -slope
+                    new = f[k] + (height - target) / (l2[k] + target * (slope / height)) if slope > zero else low
                 new = low if new < low else new
                 new = high if new > high else new
                 change = new - f[k]
                 if change != zero:
-                    move_model(p, change, A[k], x.shape[0], floor)
+                    move_model(p, change, A[t], count, floor)
+                    if sums is not None:
+                        _invert(p, inverse, count)
                     f[k] = new
                 largest = new if new > largest else largest
                 change = abs(change)
                 moved = change if change > moved else moved
-            if moved <= tol * largest:
+            if sweep % 2 == 0 and moved <= tol * largest and n_chosen == n_before:
                 break
         for k in range(r):
             Ft[k, j] = f[k]
