@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +13,14 @@ import visionnmf
 from visionnmf._pixel_range import declared_bits
 from visionnmf.exceptions import VisionNMFError
 from visionnmf.io.inputs import pictures_of, stem_of
-from visionnmf.io.outputs import recording
+from visionnmf.io.outputs import record_of, recording
 
 from .settings import options_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PIECE = 32 << 20  # bytes at the beginning and at the end of an input, or of its files together, for its digest
+SCRIBBLES = "_scribbles.png"  # how names of scribbles end
 NOT_SETTINGS = ("force", "out", "progress", "n_jobs")  # what does not change a result
 
 
@@ -53,6 +54,18 @@ def made_of(source: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     if (bits := declared_bits()) is not None:
         settings["bits"] = bits
     return {"version": visionnmf.__version__, "input": _described(source), "settings": settings}
+
+
+def is_made_beside(file: str, stems: Collection[str]) -> bool:
+    """Return whether a file is a result, or scribbles, of an input in the same folder; `stems` are paths of inputs."""
+    stem = os.path.splitext(file)[0]
+    while "_" in os.path.basename(stem):  # names of results begin with that of their input
+        stem = stem.rpartition("_")[0]
+        if stem in stems:
+            made = str((record_of(file) or {}).get("input"))
+            name = os.path.basename(stem)
+            return file.lower().endswith(SCRIBBLES) or made == name or made.startswith(f"{name} ")
+    return False
 
 
 def _described(source: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import signal
 import time
 import warnings
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 import typer
 
 from visionnmf._progress import Progress, Steps
-from visionnmf._text import one_line, printable, without_password
+from visionnmf._text import counted, one_line, printable, without_password
 from visionnmf.apps import ClusterError, is_shared
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import (
@@ -187,8 +188,12 @@ class Run:
         failed, found = self.failed, dict[str, Input | None]()  # by file; None of one that cannot be read
         for argument in arguments:
             with self.attempt(argument):
-                for given in find_inputs(argument, suffixes, recursive, out):
-                    if given.file in found:
+                inputs = find_inputs(argument, suffixes, recursive, out)
+                results = _results_among(inputs) if os.path.isdir(argument) else ()
+                if results:
+                    self.remark(f"{argument}: {counted(len(results), 'result')} beside the inputs left out")
+                for given in inputs:
+                    if given.file in found or given in results:
                         continue
                     found[given.file] = None
                     with self.attempt(given.source):
@@ -351,7 +356,9 @@ def attempt(process: Process, given: Input) -> Report | Exception:
             report = process(given.source, **out)
         except Exception as error:
             return error
-    sentences = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
+    said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    # functions of arrays call what they are given "image"
+    sentences = dict.fromkeys(re.sub("^image: ", lambda _: f"{given.source}: ", text) for text in said)
     return replace(report, warnings=[*report.warnings, *sentences])
 
 
@@ -406,6 +413,14 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
         names = find_files(argument, suffixes, recursive=recursive)
         return [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
     return [Input(source) for source in expand_inputs([argument])]
+
+
+def _results_among(inputs: list[Input]) -> list[Input]:
+    """Return which files of a folder are results of others."""
+    from visionnmf.apps.made import is_made_beside
+
+    stems = {os.path.splitext(given.source)[0] for given in inputs}
+    return [given for given in inputs if is_made_beside(given.source, stems)]
 
 
 def placed(inputs: list[Input], out: Path | None) -> list[Input]:

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf.apps.made import changed
+from visionnmf.apps.made import SCRIBBLES, changed
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
 from visionnmf.io import read_image, record_of, stem_of, write_image
 from visionnmf.io.model_file import kind_of
 
-LABELS, SCRIBBLES = "_labels.png", "_scribbles.png"  # how the names of our label files end
+LABELS = "_labels.png"  # how the names of our label files end
 MOST = 1 << 28  # values of a stack that is factorised
 SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
 OF = "scribbles of"  # where they say of which image they are: its stem, or the id of its layer

@@ -14,6 +14,7 @@ from PIL import Image
 from visionnmf.apps.cli import console
 from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
+from visionnmf.io import write_image
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -41,6 +42,27 @@ def test_a_folder_is_mirrored_with_what_lies_beneath(tmp_path):
     for options in (["-o", tmp_path / "in"], ["-r", "-o", tmp_path / "in" / "results"]):
         inside = run("segment", tmp_path / "in", *options)
         assert inside.exit_code == 2 and "would be taken for inputs" in inside.stderr
+
+
+def test_results_beside_their_photographs_are_no_inputs(tmp_path):
+    paint(tmp_path, "a.png", "a_b.png", "a_overlay_c.png", "x_scribbles.png")  # all are photographs
+    for name in ("a.png", "a_b.png"):
+        assert run("segment", tmp_path / name, "--formats", "svg", "-o", tmp_path).exit_code == 0
+    (tmp_path / "a_scribbles.png").write_bytes((tmp_path / "a_labels.png").read_bytes())
+    found = run("segment", tmp_path, "-o", tmp_path.with_name("out"))
+    assert found.exit_code == 0 and "9 results beside the inputs left out" in found.stdout
+    expected = {f"{each}_labels.png" for each in ("a", "a_b", "a_overlay_c", "x_scribbles")}
+    assert {*labels(tmp_path.with_name("out"))} == expected
+    apart = run("segment", tmp_path / "a_overlay.png", "-o", tmp_path.with_name("one"))  # named by the user
+    assert apart.exit_code == 0 and "left out" not in apart.stdout
+
+
+def test_a_warning_about_a_picture_names_its_file(tmp_path):
+    for name in ("a.png", "b.png"):
+        write_image(tmp_path / name, make_mosaic(24, 32, random_state=0).image.astype(np.uint16) * 16)
+    found = run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
+    for name in ("a.png", "b.png"):
+        assert f"{tmp_path / name}: 16-bit values are taken as 12 bits" in found.stderr
 
 
 def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):
