@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from visionnmf import MultiviewNMF, choices
-from visionnmf._checks import check_choice, check_saved, check_texts, check_type
-from visionnmf.exceptions import UnsupportedError
+from visionnmf._checks import check_choice, check_saved, check_texts, check_type, shown
+from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.features.store import find_extractor, make_extraction, taken_apart
 from visionnmf.io.model_file import ModelFile, check_model, class_finder
 from visionnmf.models.model_files import find_class
@@ -53,6 +54,7 @@ class Preparation(BaseEstimator):
     def fit(self, views: ViewArrays, y: Any = None) -> Self:
         """Learn from training samples, a mapping of names to arrays of shape (n_samples, n_features)."""
         check_choice(self.prepare, "prepare", choices.VIEW_PREPARATIONS)
+        views = {name: _checked(name, view) for name, view in _named(views)}
         self.kinds_ = {name: self._kind(view) for name, view in views.items()}
         scaled = {name: view for name, view in views.items() if self.kinds_[name] == "range"}
         self.lows_ = {name: _over_samples(np.fmin, view) for name, view in scaled.items()}
@@ -63,12 +65,12 @@ class Preparation(BaseEstimator):
 
     def transform(self, views: ViewArrays) -> dict[str, Array]:
         """Return prepared samples, >= 0, of all or some views; UnsupportedError for negative ones unless by range."""
-        return {name: self._prepared(name, view) for name, view in views.items()}
+        return {name: self._prepared(name, view) for name, view in self._known(views)}
 
     def inverse_transform(self, views: ViewArrays) -> dict[str, Array]:
         """Return prepared views in their own units; UnsupportedError for views prepared by "rows"."""
         back = {}
-        for name, view in views.items():
+        for name, view in self._known(views):
             if self.kinds_[name] == "rows":
                 raise UnsupportedError(
                     f"{name}: cannot be converted back from prepare='rows'; fit with prepare='range'"
@@ -93,6 +95,17 @@ class Preparation(BaseEstimator):
         signed = bool((view < 0).any())
         return "rows" if not signed and is_sparse(view) else "range"
 
+    def _known(self, views: ViewArrays) -> Iterator[tuple[str, Array]]:
+        """Yield views as numbers by their names, which must be those of training, as must be their widths."""
+        check_is_fitted(self, "kinds_")
+        for name, given in _named(views):
+            if name not in self.kinds_:
+                raise ParameterError(f"views must be of training, {', '.join(self.kinds_)}; got {name!r:.60}")
+            view, size = _checked(name, given), len(self.lows_.get(name, ()))
+            if size not in (0, view.shape[1]):
+                raise ParameterError(f"view {name} must have {size} features as in training; got {view.shape[1]}")
+            yield name, view
+
     def _prepared(self, name: str, view: Array) -> Array:
         """Return a view as ``kinds_[name]`` says: scaled to 0 ... 1 ("range"), as logarithms ("rows"), or unchanged."""
         kind = self.kinds_[name]
@@ -106,6 +119,24 @@ class Preparation(BaseEstimator):
         logs = np.log1p(view)
         norms = np.sqrt(np.nansum(logs**2, axis=1, keepdims=True))
         return logs / np.where(norms > 0, norms, 1)
+
+
+def _named(views: Any) -> ItemsView[str, Any]:
+    """Return views with their names, or raise ParameterError for anything but a mapping."""
+    if not isinstance(views, Mapping):
+        raise ParameterError(f"views must be a dict of names and arrays; got {shown(views)}")
+    return views.items()
+
+
+def _checked(name: str, view: Any) -> Array:
+    """Return a view in floating point, in which nothing wraps around; NaN stay."""
+    return check_array(
+        view,
+        dtype=(np.float64, np.float32),
+        ensure_all_finite="allow-nan",
+        ensure_min_samples=0,
+        input_name=f"view {name}",
+    )
 
 
 def is_sparse(view: Array) -> bool:

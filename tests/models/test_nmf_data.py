@@ -1,5 +1,7 @@
 """NMF: weights, missing entries, sparse data, fixed components, starts."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -106,6 +108,26 @@ def test_manhattan_warns_of_a_long_fit_of_sparse_data(rng):
     for case in ({"loss": "frobenius"}, {"zero_weight": 0.1}):
         NMF(2, **limits, **case).fit(X)  # without a warning
     NMF(2, **limits).fit(X[:1000])
+
+
+def test_features_without_an_entry_that_counts_are_named(rng):
+    X = rng.random((30, 6))
+    gaps, weights = X.copy(), np.ones_like(X)
+    gaps[:, 4] = np.nan
+    weights[:, [2, 5]] = 0
+    stored = sp.csr_array(np.where(np.arange(6) == 3, 0, X))
+    for fit, sentence in (
+        (lambda: NMF(2, missing_values=np.nan).fit(gaps), "of 1 feature, such as 4"),
+        (lambda: OnlineNMF(2, missing_values=np.nan).fit(gaps), "of 1 feature, such as 4"),
+        (lambda: NMF(2, loss="frobenius").fit(X, weights=weights), "of 2 features, such as 2"),
+        (lambda: NMF(2, loss="frobenius", missing_values=0).fit(stored), "of 1 feature, such as 3"),
+    ):
+        with pytest.warns(UserWarning, match=f"X has no entry that counts {sentence}: predictions") as found:
+            fit()
+        assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "X has no entry")
+        NMF(2, loss="frobenius", missing_values=np.nan, random_state=0).fit(np.where(gaps > 0.2, gaps, np.nan)[:, :4])
 
 
 @pytest.mark.slow

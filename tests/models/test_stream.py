@@ -311,6 +311,28 @@ def test_checkpoints_of_other_streams_are_refused(tmp_path):
         learnt(X, checkpoint=tmp_path / "no" / "checkpoint.npz")
 
 
+@pytest.mark.parametrize("form", [lambda X: X, sp.csr_array, lambda X: [X[:30], X[30:]], lambda X: iter([X])])
+def test_a_checkpoint_is_of_the_same_data(form, tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    model = learnt(form(X), checkpoint=path)
+    np.testing.assert_array_equal(learnt(form(X), checkpoint=path).components_, model.components_)  # learns no more
+    before = path.read_bytes()
+    for other in (X[:, :3], X[::-1].copy(), X + 1):
+        with pytest.raises(ParameterError, match=r"checkpoint must be of the same data; got .*, where samples or"):
+            learnt(form(other), checkpoint=path)
+    assert path.read_bytes() == before
+    live = learnt(form(X + 1), checkpoint=Checkpoint(path, live=True))  # whose samples are others
+    assert live.n_samples_seen_ == 2 * len(X)
+
+
+def test_a_checkpoint_is_of_the_same_names(tmp_path):
+    path, frame = tmp_path / "checkpoint.npz", pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    for form in (lambda each: each, lambda each: [each]):
+        learnt(form(frame), checkpoint=Checkpoint(path, resume=False))
+        with pytest.raises(ParameterError, match="checkpoint must be of the same data"):
+            learnt(form(frame.rename(columns={"x1": "y"})), checkpoint=path)
+
+
 @pytest.mark.parametrize("change", [{"epoch": -1}, {"done": 1.5}, {"samples": "1"}, {"random_state": True}, {"x": 1}])
 def test_damaged_checkpoints_are_refused(change, tmp_path):
     path = tmp_path / "checkpoint.npz"

@@ -51,14 +51,14 @@ class CheckedSamples(Samples):
     """The samples of a problem that is in memory and was checked as a whole."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+        self.problem = problem
         X = problem.X
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X) if is_not_numpy(X) else X.dtype
 
     def read(self, order: Array, work: list[tuple[int, int]]) -> Iterator[Batch]:
         """Yield the problem of each batch: `work` has the places in `order` where it begins and ends."""
         for block in work:
-            yield self._problem.samples(_rows(order, block))
+            yield self.problem.samples(_rows(order, block))
 
 
 class MappedSamples(Samples):

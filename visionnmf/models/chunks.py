@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator
+from itertools import tee
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class ArrayRows:
         """Return the samples of these numbers as rows (len(rows), n_features)."""
         return _flat(self._rows[rows])
 
+    def some(self) -> tuple[Any, list[str] | None]:
+        """Return the first sample, the middle one and the last, and names, which tell these data from others."""
+        rows = sorted({0, self.n_samples // 2, self.n_samples - 1})
+        return joined([self.at(row, row + 1) for row in rows]), self.names
+
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the samples in their order, about `size` at a time, in whole stored blocks, without `skip`."""
         step = -(-size // self.block) * self.block  # `size` rounded up to whole blocks
@@ -98,6 +104,14 @@ class Iterated:
         self.repeatable = not isinstance(source, Iterator)
         self._n_features: int | None = None  # known from the first chunk on, as are the names, if there are any
         self.names: list[str] | None = None
+
+    def some(self) -> tuple[Any, list[str] | None]:
+        """Return the samples of the first chunk, which comes again, or None, and the names of the features."""
+        source = self._source
+        if isinstance(source, Iterator):
+            self._source, source = tee(source)
+        ahead = Iterated(source)
+        return next(ahead.chunks(1), None), ahead.names
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the items as checked matrices of any number of rows, whatever `size` is wanted, without `skip` rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -17,8 +18,9 @@ from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
+from visionnmf._text import counted
 from visionnmf._typing import Array
-from visionnmf.engine.arrays.namespace import moved, namespace_of, on_gpu, to_numpy
+from visionnmf.engine.arrays.namespace import is_not_numpy, moved, namespace_of, on_gpu, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
@@ -226,6 +228,24 @@ def check_weights(
     if X[full == 0].any():
         X = np.where(full > 0, X, X.dtype.type(0))
     return X, full
+
+
+def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
+    """Warn of features none of whose entries counts in a fit in memory."""
+    if problem.weights is not None and not is_not_numpy(problem.weights):
+        seen = problem.weights.any(axis=0)
+    elif problem.is_sparse and problem.zero_weight == 0:
+        seen = np.bincount(problem.X.indices, minlength=problem.X.shape[1]) > 0
+    else:
+        return
+    if not seen.all():
+        count = counted(int(np.count_nonzero(~seen)), "feature")
+        warnings.warn(
+            f"X has no entry that counts of {count}, such as {int(seen.argmin())}: predictions of them mean nothing; "
+            "leave them out",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any) -> tuple[Array | None, Array]:

@@ -35,7 +35,7 @@ def find_class(name: str) -> type:
 
 
 POSITION = ("epoch", "samples", "done", "batch_size")  # how far a stream has come
-ABOUT = ("random_state", "n_samples")  # may be None
+ABOUT = ("random_state", "n_samples", "data")  # may be None
 
 
 def _check(state: Any) -> Any:
@@ -54,7 +54,7 @@ def _check(state: Any) -> Any:
 
 FILE = ModelFile(
     "model",
-    version=3,
+    version=4,
     title="a model of visionnmf's estimators",
     origin="write one with model.save",
     smaller="fit without feature names",

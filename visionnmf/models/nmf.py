@@ -57,6 +57,7 @@ from .data_checks import (
     is_doubtful,
     is_elsewhere,
     loss_in_use,
+    warn_of_unseen,
     with_sample_weight,
 )
 from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
@@ -368,6 +369,7 @@ class NMF(WithPenalties, LinearModel):
         fitted = sparse_data.dense_if_small(weighted) if weighted.is_sparse and self.solver == "auto" else weighted
         if fitted is not weighted and self.zero_weight == 1 and not self.nuclear:  # otherwise no other loss serves
             sparse_data.warn_dense(weighted, stacklevel)
+        warn_of_unseen(problem, stacklevel)
         solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))

@@ -43,6 +43,7 @@ from .data_checks import (
     finite_codes,
     is_dask,
     is_on_device,
+    warn_of_unseen,
     weighted_samples,
     with_sample_weight,
 )
@@ -229,6 +230,8 @@ class OnlineNMF(WithPenalties, LinearModel):
         self._check_parameters()
         methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
+        if isinstance(samples, CheckedSamples):
+            warn_of_unseen(samples.problem, 3)
         options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -141,7 +142,8 @@ def fit_stream(
         raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
     if shuffle and not isinstance(chunks, ArrayRows):
         raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
-    stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None)
+    data = None if saving is None or saving.live else _digest(chunks)
+    stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None, data)
     if saving is not None and saving.resume and os.path.lexists(saving.path):
         # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
         stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
@@ -152,8 +154,8 @@ def fit_stream(
 class _Stream:
     """A model, the source from which it learns, and how far it has come."""
 
-    def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None) -> None:
-        self.model, self.chunks, self.size, self.seed = model, chunks, size, seed
+    def __init__(self, model: Any, chunks: Chunks, size: int, seed: int | None, data: int | None) -> None:
+        self.model, self.chunks, self.size, self.seed, self.data = model, chunks, size, seed, data
         self.epoch = self.samples = 0  # passes that are done, and samples of the current pass that are learnt
         self.skip = 0  # samples at the beginning of the source that are already learnt
         self.done = 0  # samples learnt in all passes
@@ -214,7 +216,8 @@ class _Stream:
 
     def _about(self) -> dict[str, Any]:
         """Return what must be the same for a stream to continue."""
-        return {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
+        about = {"batch_size": self.size, "random_state": self.seed, "n_samples": self.chunks.n_samples}
+        return about | {"data": self.data}
 
     def _write(self, path: str | Path) -> None:
         """Write a checkpoint: the model, what must be the same to continue, and how far the stream has come."""
@@ -232,15 +235,27 @@ class _Stream:
         if any_seed and self.seed is not None and stream["random_state"] is not None:
             self.seed = stream["random_state"]
         for name, value in self._about().items():
-            if stream[name] != value:
-                raise ParameterError(
-                    f"checkpoint must be of a stream with {name}={value}; got {path} with {stream[name]}; remove it, "
-                    "or pass resume=False"
-                )
+            if stream[name] != value and not (live and name == "data"):
+                what, got = f"a stream with {name}={value}", f" with {stream[name]}"
+                if name == "data":
+                    what, got = "the same data", ", where samples or names of features are others"
+                raise ParameterError(f"checkpoint must be of {what}; got {path}{got}; remove it, or pass resume=False")
         restore(self.model, saved)
         self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch
         self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
         self.skip = 0 if live else self.samples
+
+
+def _digest(chunks: Chunks) -> int | None:
+    """Return a number by which the data of a source are known again, None without samples."""
+    samples, names = chunks.some()
+    if samples is None:
+        return None
+    digest = hashlib.blake2b(digest_size=6)
+    digest.update(repr((samples.shape, names)).encode())
+    for row in samples:
+        digest.update(np.asarray(row.toarray() if sp.issparse(row) else row, np.float64).tobytes())
+    return int.from_bytes(digest.digest())
 
 
 def regrouped(chunks: Iterator[Any], size: int, first: int) -> Iterator[Any]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import run_command
 from model_files import rewrite
 from scipy.spatial.distance import pdist
+from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.cli import console
 from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, evaluate, view_methods
@@ -222,6 +224,33 @@ def test_preparation_goes_back_and_leaves_gaps(made):
     np.testing.assert_allclose(back, views["images"])
     with pytest.raises(UnsupportedError, match="words: cannot be converted back from prepare='rows'"):
         preparation.inverse_transform({"words": ready["words"]})
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.float32])
+def test_whole_numbers_do_not_wrap_around_in_a_preparation(dtype):
+    preparation = Preparation("range").fit({"a": np.array([[10, 20], [30, 40]], dtype)})
+    ready = preparation.transform({"a": np.array([[9, 25], [127, 30]], dtype)})["a"]
+    np.testing.assert_allclose(ready, [[0, 0.25], [5.85, 0.5]], rtol=1e-6)
+    assert ready.dtype == (np.float32 if dtype == np.float32 else np.float64)
+
+
+@pytest.mark.parametrize(
+    ("views", "sentence"),
+    [
+        ({"b": np.ones((2, 2))}, "views must be of training, a; got 'b'"),
+        ({"a": np.ones((2, 3))}, "view a must have 2 features as in training; got 3"),
+        ([np.ones((2, 2))], "views must be a dict of names and arrays; got "),
+        ({"a": sp.csr_array(np.ones((2, 2)))}, "(?i)sparse"),
+        ({"a": np.ones(2)}, "2D array"),
+    ],
+)
+def test_a_preparation_refuses_other_views(views, sentence):
+    preparation = Preparation("range")
+    with pytest.raises(NotFittedError):
+        preparation.transform(views)
+    preparation.fit({"a": np.arange(4.0).reshape(2, 2)})
+    with pytest.raises((ParameterError, TypeError, ValueError), match=sentence):
+        preparation.transform(views)
 
 
 def test_flss_falls_and_leaves_views_out(made, monkeypatch):
