@@ -165,7 +165,7 @@ def follow_source(
         outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
-        shown={"first_time": run.first_time},
+        shown={"first_time": run.first_time, "padding": events.padding},
     )
 
 

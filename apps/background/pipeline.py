@@ -197,7 +197,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         outputs=files.listed(written),
         skipped=uncut,
         notes=[*region.notes, *_notes(job, figures, clip, little), *colours.notes()],
-        shown={"first_time": timeline.first},
+        shown={"first_time": timeline.first, "padding": job.events.padding},
     )
 
 
