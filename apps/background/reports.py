@@ -96,12 +96,12 @@ def little_notes(
             f"frames of {figures['width']}x{figures['height']} pixels hold little; masks were compared with true ones "
             f"from {SMALLEST} pixels on, for the longer side"
         )
+    where = "" if region.mask is None else "in the region that counts, "
     if share == 0 and figures["frames"] > 1:
         cause = "" if threshold is None else f" with threshold={threshold:g}, which is 3 by default"
-        where = "" if region.mask is None else ", where roi and ignore let it count"
-        notes.append(f"no frame has any foreground{cause}{where}")
+        notes.append(f"{where}no frame has any foreground{cause}")
     elif figures["events"] == []:
-        notes.append(f"no event: {unseen}")
+        notes.append(f"no event: {where}{unseen}")
     return notes
 
 

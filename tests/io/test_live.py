@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
-from helpers import serving
+from helpers import run_command, serving
 from PIL import Image
 from rtsp import camera
 
@@ -396,11 +396,16 @@ def test_a_folder_with_fewer_pictures_than_one_in_it_is_doubted(tmp_path):
     for _ in range(2):
         assert len(list(reader)) == 1
         (note,) = reader.notes
-        assert note.startswith(f"{clip}: holds 1 picture, and folders in it more: groundtruth (2), input (2); give ")
+        assert note.startswith(f"{clip}: folders in it hold more than its 1 picture: groundtruth (2), input (2); give ")
         assert f"give {clip / 'input'} if" in note
     write_image(clip / "1.png", FRAMES[0])  # as many
     assert PictureSequence(clip).notes == PictureSequence(clip / "input").notes == []
     assert PictureSequence(str(clip / "*.png")).notes == []
+    (clip / "ROI.png").unlink()
+    (clip / "1.png").unlink()
+    result = run_command("background", clip, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert f"than its 0 pictures: groundtruth (2), input (2); give {clip / 'input'} if that is the" in result.stderr
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_one_frame_is_enough(clip, tmp_path):
             ["lasts", "s at most, less than min_length=1000 seconds"],
         ),
         ({"events": "objects", "min_area": 1.0}, ["no event: no part of a mask covers min_area=1 of the picture"]),
-        ({"roi": ("0,0,2,2",)}, ["no frame has any foreground, where roi and ignore let it count"]),
+        ({"roi": ("0,0,2,2",)}, ["in the region that counts, no frame has any foreground"]),
         ({"roi": ("-4,-4,20,20",)}, ["roi='-4,-4,20,20' does not lie wholly in the picture"]),
         ({}, []),
     ],

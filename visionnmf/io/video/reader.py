@@ -20,7 +20,7 @@ from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import check_path, is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -375,8 +375,9 @@ class _Folder:
         if not self._paths:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
-        fuller = _fuller_folders(str(source), len(self._paths))
-        self.always = {note: (str(source), 1) for note in fuller}  # notes on all pictures
+        self.always: dict[str, tuple[str, int]] = {}  # notes on all pictures
+        if note := fuller_folders(source, len(self._paths)):
+            self.always[note] = str(source), 1
         self.said = dict(self.always)  # by note: the first picture that has it, and how many have
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
@@ -404,19 +405,6 @@ class _Folder:
         if exceeds(picture, self._bits):
             return f"has values of more than {self._bits} bits, which are shown white"
         return note_on(self._bits)
-
-
-def _fuller_folders(source: str, count: int) -> list[str]:
-    """Return a sentence where folders in a folder, which are not read, hold more than its `count` pictures."""
-    inner: dict[str, int] = {}
-    with suppress(OSError):  # a folder that may not be read, or none: `source` may be a pattern
-        folders = sorted(entry.path for entry in os.scandir(source) if entry.is_dir() and entry.name[0] != ".")
-        inner = {path: n for path in folders if (n := len(pictures_of(path))) > count}
-    if not inner:
-        return []
-    names = ", ".join(f"{os.path.basename(path)} ({n})" for path, n in list(inner.items())[:SHOWN])
-    wanted = max(inner, key=lambda path: (os.path.basename(path) == "input", inner[path]))  # as in CDnet
-    return [f"holds {counted(count, 'picture')}, and folders in it more: {names}; give {wanted} if that is the video"]
 
 
 def _say(said: dict[str, tuple[str, int]], note: str, name: str) -> None:
