@@ -33,7 +33,7 @@ from _main import main
 from numpy.typing import NDArray
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, Separated, tuning
-from visionnmf.apps.background.event_tables import MotionEvent, find_boxes
+from visionnmf.apps.background.event_tables import EventBuilder, MotionEvent, find_boxes
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import FOG_THRESHOLD
@@ -353,7 +353,8 @@ def events_of(
     video: Clip, masks: Frames, stamps: NDArray[np.float64], picks: NDArray[np.intp], least: float
 ) -> tuple[list[MotionEvent], list[float]]:
     """Return the objects that move for so many seconds at least, and the times of the frames."""
-    finder, timeline, found = ObjectFinder(EventSettings(min_length=least), 1 / RATE), Timeline(1 / RATE), []
+    finder = ObjectFinder(EventBuilder(EventSettings(min_length=least), 1 / RATE))
+    timeline, found = Timeline(1 / RATE), list[MotionEvent]()
     times = [timeline.add(float(stamps[i])) for i in picks]
     for i, time in zip(picks, times, strict=True):
         frame = video.frames[video.gt_index[i]]

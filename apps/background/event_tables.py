@@ -139,6 +139,7 @@ class EventBuilder:
 
     def __init__(self, settings: EventSettings, step: float) -> None:
         self.settings, self.timeline = settings, Timeline(step)
+        self._withheld, self._longest = 0, 0.0  # damaged frames in which none began; seconds of one that is too short
         self._before = 0.0
         self._continues = False  # whether an earlier run has seen frames before the first one
 
@@ -153,6 +154,11 @@ class EventBuilder:
         if event.last == self._before:
             event.until = event.last + self.timeline.shown
         return self.timeline.time - event.until - ROUNDING
+
+    def may_begin(self, part: Separated) -> bool:
+        """Return whether an event may begin in a frame that shows something: none begins in a damaged one."""
+        self._withheld += part.is_doubtful
+        return not part.is_doubtful
 
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
         """Return an event that begins with this frame, a padding earlier, but not before the first frame."""
@@ -170,19 +176,32 @@ class EventBuilder:
 
     def end(self, event: MotionEvent) -> list[MotionEvent]:
         """End an event with the last frame that has come; return it unless it is too short without paddings."""
-        if event.until - event.first < self.settings.min_length - ROUNDING:
+        length = event.until - event.first
+        if length < self.settings.min_length - ROUNDING:
+            self._longest = max(self._longest, length)
             return []
         event.end = min(event.until + self.settings.padding, self.timeline.end)
         is_first = event.first == self.timeline.first and not self._continues
         event.note = NOTES.get((is_first, event.last == self.timeline.time), "")
         return [event]
 
+    def why_none(self) -> str:
+        """Return why no event came, in words: what was too short, what only damaged frames show, or nothing."""
+        reasons = []
+        if self._longest:
+            least = f"min_length={self.settings.min_length:g} seconds"
+            reasons.append(f"lasts {self._longest:.3g} s at most, less than {least}")
+        if self._withheld:
+            reasons.append("is in frames that are damaged or depend on damaged ones, in which no event begins")
+        area = f"min_area={self.settings.min_area:g} of the picture"
+        return f"what covers {area} {'; or it '.join(reasons)}" if reasons else f"no part of a mask covers {area}"
+
 
 class EventFinder:
     """Joins frames with foreground into events as they come, wherever it is; see :class:`EventBuilder`."""
 
-    def __init__(self, settings: EventSettings, step: float) -> None:
-        self._builder = EventBuilder(settings, step)
+    def __init__(self, builder: EventBuilder) -> None:
+        self._builder = builder
         self._open: MotionEvent | None = None  # the event that goes on
 
     def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
@@ -191,7 +210,7 @@ class EventFinder:
         builder.advance_to(part)
         if self._open is not None and builder.unseen(self._open) > 2 * builder.settings.padding:
             done = self.end()
-        if boxes and (self._open is not None or not part.is_doubtful):
+        if boxes and (self._open is not None or builder.may_begin(part)):
             self._open = self._open or builder.open(part.frame, boxes[0])
             builder.extend(self._open, part.frame, boxes, cv2.countNonZero(part.mask) / part.mask.size)
         return done

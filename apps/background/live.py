@@ -152,8 +152,8 @@ def follow_source(
     }
     if run.frames:
         run.save()
-        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, events, run.background)]
-        notes += run.colours.notes()
+        notes = little_notes(figures, share, model.threshold, run.background, run.region, writer.why_no_event)
+        notes = [*run.region.notes, *notes, *run.colours.notes()]
         notes += [*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)]
     else:
         done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"
@@ -165,7 +165,7 @@ def follow_source(
         outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
-        shown={"first_time": run.first_time},
+        shown={"first_time": run.first_time, "padding": events.padding},
     )
 
 

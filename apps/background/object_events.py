@@ -17,7 +17,6 @@ from scipy.optimize import linear_sum_assignment
 
 from .event_tables import Box, EventBuilder, MotionEvent
 from .frame_arrays import FrameArray, Separated
-from .settings import EventSettings
 
 Numbers = NDArray[np.float64]
 
@@ -94,8 +93,8 @@ class _Track:
 class ObjectFinder:
     """Links the parts of masks to objects as frames come; takes the place of :class:`.EventFinder`."""
 
-    def __init__(self, settings: EventSettings, step: float) -> None:
-        self._builder = EventBuilder(settings, step)  # opens, extends and ends events
+    def __init__(self, builder: EventBuilder) -> None:
+        self._builder = builder  # opens, extends and ends events
         self._lost: list[MotionEvent] = []  # of objects that do not come back, until their padding has passed
         self._tracks: list[_Track] = []  # the objects that are in sight or may come back
         self._clock = 0.0  # seconds for which objects have moved
@@ -120,7 +119,7 @@ class ObjectFinder:
         for each in found:
             share = each.area / mask.size
             if not each.tracks:
-                if not part.is_doubtful:
+                if builder.may_begin(part):
                     event = builder.open(frame, _in_picture(each.box, mask.shape))
                     builder.extend(event, frame, [event.box], share)
                     self._tracks.append(_Track(event, each.box, each.area, each.colour, self._clock, each.box[2:]))

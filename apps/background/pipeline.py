@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .separators import Separator
     from .sources import Clip
 
-DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 FEW_FRAMES = 40  # mean F of eight SBI clips: whole 0.93, learnt from 40 consecutive frames 0.75, from 20 0.66
 NO_SOUND = "the sound of the video is not in the results"
 
@@ -189,14 +188,16 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     figures = _figures(job, model, clip, counts, timeline, seconds)
     figures |= {"camera_shake": shake, "events": writer.events}
+    share, threshold = figures["masks"].foreground_share, job.model.threshold
+    little = little_notes(figures, share, threshold, model.background_, region, writer.why_no_event)
     return Report(
         figures=figures,
         lines=batch_lines(str(job.source), figures),
         inputs=[str(job.source)],
         outputs=files.listed(written),
         skipped=uncut,
-        notes=[*region.notes, *_notes(job, figures, clip, model.background_), *colours.notes()],
-        shown={"first_time": timeline.first},
+        notes=[*region.notes, *_notes(job, figures, clip, little), *colours.notes()],
+        shown={"first_time": timeline.first, "padding": job.events.padding},
     )
 
 
@@ -263,18 +264,14 @@ def _figures(
     }
 
 
-def _notes(job: Job, figures: dict[str, Any], clip: Clip, background: FrameArray) -> list[str]:
+def _notes(job: Job, figures: dict[str, Any], clip: Clip, little: list[str]) -> list[str]:
     """Return sentences about what makes the result doubtful, and about what is not in it."""
-    frames, share = figures["frames"], figures["masks"].foreground_share
-    notes = []
-    if share > DOUBTFUL_SHARE:
-        notes.append(f"{share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    elif 1 < frames < FEW_FRAMES and job.model.reuse is None:  # of a single one the model warns
+    frames, notes = figures["frames"], list(little)
+    if 1 < frames < FEW_FRAMES and job.model.reuse is None:  # of a single one the model warns
         notes.append(
             f"the background was learnt from {counted(frames, 'frame')}; with fewer than {FEW_FRAMES} it often holds "
             "what moves, so take more of the video"
         )
-    notes += little_notes(figures, share, job.model.threshold, job.events, background)
     notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
     if clip.has_sound:
         notes.append(NO_SOUND)

@@ -10,10 +10,10 @@ import numpy as np
 
 from visionnmf._text import counted
 
-from .frame_arrays import FrameArray, Separated, channel_mean
-from .settings import EventSettings
+from .frame_arrays import FrameArray, Region, Separated, channel_mean
 
 SHOWN_EVENTS = 20
+DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
 # Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in made
 # fog (64 to 128, and 8 to 126), and on quarters of clear ones.
@@ -49,12 +49,12 @@ def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
     ]
     if figures["truncated"]:
         lines.append(f"  cut off: {figures['problem']}")
-    lines += _shake_line(figures["camera_shake"])
     rank, most = figures["n_components"], figures["most_components"]
     if most is not None and most > 1:
         changes = "differently at different places" if rank != 1 else "everywhere alike, if at all"
         lines.append(f"  illumination: changes {changes} ({rank} of at most {most} components)")
     ours, baseline = figures["masks"], figures["temporal_median"]
+    lines += _shake_line(figures["camera_shake"], ours.foreground_share)
     empty = ours.foreground_share == baseline.foreground_share == 0
     agreement = "neither finds anything" if empty else f"agreement (F) {figures['agreement']:.3f}"
     lines.append(f"  foreground: {ours.foreground_share:.2%} of all pixels")
@@ -72,19 +72,21 @@ def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
     size, speed = f"{figures['width']}x{figures['height']}", f"{figures['frames_per_second']:.0f} frames/s"
     return [
         f"{source}: {counted(figures['frames'], 'frame')} of {size} in {figures['seconds']:.1f} s ({speed}){resumed}",
-        *_shake_line(figures["camera_shake"]),
+        *_shake_line(figures["camera_shake"], figures["foreground_share"]),
         f"  foreground: {figures['foreground_share']:.2%} of all pixels",
         *_event_lines(figures["events"]),
     ]
 
 
 def little_notes(
-    figures: dict[str, Any], share: float, threshold: float | None, events: EventSettings, background: FrameArray
+    figures: dict[str, Any], share: float, threshold: float | None, background: FrameArray, region: Region, unseen: str
 ) -> list[str]:
-    """Return sentences where the result is empty or rests on little; `share` is that of foreground."""
+    """Return sentences where the result is doubtful, empty or rests on little; `unseen` says why there is no event."""
     notes = []
+    if share > DOUBTFUL_SHARE:
+        notes.append(f"{share:.0%} of all pixels are foreground: does the camera move? (it must not)")
     dark, bright = np.percentile(channel_mean(background), (2, 98))
-    if threshold is None and dark > FOG_BLACK and bright - dark < FOG_RANGE:
+    if figures["frames"] > 1 and threshold is None and dark > FOG_BLACK and bright - dark < FOG_RANGE:
         notes.append(
             f"the background has little contrast and nothing dark, as in fog, where "
             f"threshold={FOG_THRESHOLD:g} finds more"
@@ -94,20 +96,18 @@ def little_notes(
             f"frames of {figures['width']}x{figures['height']} pixels hold little; masks were compared with true ones "
             f"from {SMALLEST} pixels on, for the longer side"
         )
+    where = "" if region.mask is None else "in the region that counts, "
     if share == 0 and figures["frames"] > 1:
         cause = "" if threshold is None else f" with threshold={threshold:g}, which is 3 by default"
-        notes.append(f"no frame has any foreground{cause}")
+        notes.append(f"{where}no frame has any foreground{cause}")
     elif figures["events"] == []:
-        notes.append(
-            f"no event: nothing that covers min_area={events.min_area:g} of the picture moves for "
-            f"min_length={events.min_length:g} seconds"
-        )
+        notes.append(f"no event: {where}{unseen}")
     return notes
 
 
-def _shake_line(most: float) -> list[str]:
-    """Return a line about camera shake that displaces frames by up to `most` pixels; none where it displaces none."""
-    return [f"  camera shake: compensated, up to {most:.1f} pixels"] * (most > 0)
+def _shake_line(most: float, share: float) -> list[str]:
+    """Return a line about shake by up to `most` pixels; none without, or where the `share` of foreground doubts it."""
+    return [f"  camera shake: compensated, up to {most:.1f} pixels"] * (most > 0 and share <= DOUBTFUL_SHARE)
 
 
 def _event_lines(events: list[dict[str, Any]] | None) -> list[str]:

@@ -223,6 +223,7 @@ class ResultWriter:
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
+        self.why_no_event = ""  # in words, once finished
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
@@ -243,7 +244,8 @@ class ResultWriter:
                     self._add_annotations = stack.enter_context(opened)
                 if outputs.finds_events:
                     kind = ObjectFinder if outputs.events == "objects" else tables.EventFinder
-                    self._finder = kind(self._settings, self._step)
+                    self._builder = tables.EventBuilder(self._settings, self._step)
+                    self._finder = kind(self._builder)
                     held = None if files.is_live else stack.enter_context(SpooledTemporaryFile(HELD))
                     self._event_table = tables.EventTable(files.stem, outputs.force, held)
                     self.events = self._event_table.rows
@@ -284,6 +286,7 @@ class ResultWriter:
         if self.events is None:
             return tables, []
         self.end_events()
+        self.why_no_event = self._builder.why_none()
         self._event_table.number()
         cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
         return [*tables, *cut, *self._event_table.write()], problems

@@ -85,7 +85,7 @@ def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator
 class BackgroundPage(Page):
     """Players of frame, background and mask, and a timeline of events."""
 
-    heading, inputs, pictured = "Background and foreground", "videos", "_background.png"
+    heading, inputs, pictured, stacked = "Background and foreground", "videos", "_background.png", True
     columns = ("background", "video", "events", "foreground, %", "state", "result")
 
     def headline(self) -> list[tuple[str, str]]:
@@ -134,6 +134,7 @@ class BackgroundPage(Page):
 
     def _events(self, report: Report, clip: Clip | None, first: float) -> Iterator[Block]:
         """Yield when the events were, and their table, whose pictures lead to the moment, without empty columns."""
+        padding = report.shown.get("padding", 0.0)
         moments = first + np.array(clip.times if clip is not None else [0.0])
         last = max([moments[-1], *(event["end"] for event in report.events)])
         names, rows = ["picture", "event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
@@ -157,7 +158,8 @@ class BackgroundPage(Page):
         block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": len(ends)}
         yield block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(rows), "event")}
         kept = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
-        yield self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], "Table of events")
+        caption = "Table of events" + f": times include up to {padding:g} s before and after" * (padding > 0)
+        yield self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], caption)
 
 
 class FacesPage(Page):
@@ -241,17 +243,13 @@ class AnnotatePage(Page):
         words = Counter(one.word for _, given in report.images for one in given)
         self.counts.update({"images": len(report.images), "different words": len(words)})
         for name, given in report.images[:MOST_POINTS]:
-            most = max((1.0, *(one.score for one in given)))  # points of JEC are no probabilities
-            rows = [
-                [one.word, cell(round(one.score, 3), bar=one.score / most), ", ".join(map(_short, one.because))]
-                for one in given
-            ]
+            rows = [[w.word, cell(round(w.score, 3), bar=w.score), ", ".join(map(_short, w.because))] for w in given]
             # a table of features may name pictures that are elsewhere
             image = self.image(name, _short(name), 2 * SMALL) if Path(name).is_file() else None
             table = self.table(["word", "score", "because of"], rows, _short(name))
             yield {"kind": "pair", "images": [image] * (image is not None), "table": table}
         self.limits["images"] += max(0, len(report.images) - MOST_POINTS)
-        rows = [[word, cell(count, bar=count / words.most_common(1)[0][1])] for word, count in words.most_common()]
+        rows = [[word, cell(count, bar=count)] for word, count in words.most_common()]
         yield self.table(["word", "images"], rows, "How often each word was given")
 
 

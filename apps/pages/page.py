@@ -237,9 +237,10 @@ class Page:
         """Return a table that readers can sort; what is not a :func:`cell` becomes one."""
         self.limits["rows of tables"] += max(0, len(rows) - MOST_ROWS)
         cells = [[one if isinstance(one, dict) else cell(one) for one in row] for row in rows[:MOST_ROWS]]
+        longest = [max(one["bar"] or 0.0 for one in column) for column in zip(*cells, strict=True)]
         folded = bool(caption) and len(cells) > MOST_UNFOLDED
         shown = {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
-        return shown | {"stacked": self.stacked}
+        return shown | {"stacked": self.stacked, "longest": longest}
 
     def records(self, rows: Sequence[Mapping[str, Any]], caption: str) -> Block:
         """Return rows with named values as a table, without columns that have no value; deviations join the means."""
@@ -304,11 +305,11 @@ class Page:
 
 
 def cell(value: Any, *, bar: float | None = None, shade: float = 0.0, **more: str) -> Block:
-    """Return a cell of a table: `text` and what it is sorted by, a `bar` or `shade` (0 to 1), `colour` and `href`."""
+    """Return a table's cell: `text`, what it is sorted by, a `bar` (>= 0) or `shade` (0 to 1), `colour` and `href`."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     text = "" if value is None or (number and not math.isfinite(value)) else _number(value)
     sort = value if number and text else text
-    bar = None if bar is None else min(1.0, max(0.0, bar))
+    bar = None if bar is None or not math.isfinite(bar) else max(0.0, bar)
     return {"text": text, "sort": sort, "number": number, "bar": bar, "shade": shade, "colour": "", "href": ""} | more
 
 

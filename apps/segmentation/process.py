@@ -261,7 +261,7 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
     if not 1 < len(names) <= MAX_COLOURS:
         raise UnsupportedError(
-            f"{file}: {len(names)} different colours; markers are 1 to {MAX_COLOURS - 1} colours on an even "
+            f"{file}: {counted(len(names), 'different colour')}; markers are 1 to {MAX_COLOURS - 1} colours on an even "
             "background; draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as "
             "PNG"
         )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
-from helpers import serving
+from helpers import run_command, serving
 from PIL import Image
 from rtsp import camera
 
@@ -18,6 +18,7 @@ from visionnmf.apps.background.settings import VideoSettings
 from visionnmf.apps.background.sources import recorded
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import LiveReader, PictureSequence, VideoReader, is_live, open_video, pictures_of, write_image
+from visionnmf.io.video.timeline import FramesWanted, TimedFrame
 
 FRAMES = [np.full((48, 64, 3), 8 * level, np.uint8) for level in range(30)]
 
@@ -103,16 +104,17 @@ def test_raw_frames_of_a_wrong_size_end_and_what_is_left_over_is_reported(pipe, 
     found = list(reader)
     whole, rest = divmod(len(data), 3 * size[0] * size[1])
     assert len(found) == whole and {frame.shape for frame in found} == {(size[1], size[0], 3)}
-    assert (reader.damaged > 0) == (rest > 0)
+    assert reader.damaged == (rest > 0)
+    assert ["size=WxH or pixel_format=NAME is wrong" in note for note in reader.notes] == [True] * (rest > 0)
 
 
 def test_standard_input_that_is_no_video(pipe):
     for data in (b"", b"no video at all" * 1000):
         pipe(data)
-        with pytest.raises(UnreadableError, match=r"^-: not a video"):
+        with pytest.raises(UnreadableError, match=r"^-: not a video .* of raw frames, give size=WxH and"):
             LiveReader("-")
     pipe(FRAMES[0].tobytes()[:-1])
-    with pytest.raises(UnreadableError, match="-: no"):
+    with pytest.raises(UnreadableError, match="-: the input ends within a frame: size=WxH"):
         list(LiveReader("-", size=(64, 48)))
     with pytest.raises(ParameterError, match="pixel_format must be one that FFmpeg knows"):
         LiveReader("-", size=(8, 8), pixel_format="nonsense")
@@ -318,8 +320,13 @@ def test_who_asks_for_the_end_is_heard_while_a_source_is_looked_for(server):
 
 def test_a_source_that_ends_before_the_start(pipe):
     pipe(encoded("matroska", "ffv1"))
-    with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at 1\.160 s; got 5"):
+    with pytest.raises(ParameterError, match=r"start must be at most 1\.160 s, when the last frame .* is shown; got 5"):
         list(LiveReader("-", start=5))
+    latest = 11 / 36  # of a dozen frames; 0.306 s would be too late
+    frames = [TimedFrame(number, number / 36) for number in range(12)]
+    with pytest.raises(ParameterError, match=r"start must be at most 0\.305 s"):
+        list(FramesWanted(start=0.306).choose(frames))
+    assert [frame.picture for frame in FramesWanted(start=0.305).choose(frames)] == [11] and 0.305 < latest < 0.306
 
 
 def test_passwords_are_not_told():
@@ -377,6 +384,28 @@ def test_pictures_of_a_folder_in_their_natural_order(tmp_path):
     part = PictureSequence(str(tmp_path / "f1*.png"), frame_rate=1, every=2, scale=0.5)
     assert levels(part) == [1, 11] and (part.width, part.height) == (32, 24)
     assert levels(PictureSequence(tmp_path, frame_rate=5, start=0.2, end=0.7, max_frames=2)) == [2, 9]
+
+
+def test_a_folder_with_fewer_pictures_than_one_in_it_is_doubted(tmp_path):
+    """As the folder of a clip of CDnet, with a picture of the region beside the frames."""
+    clip = tmp_path / "clip"
+    for name in ("ROI.png", "groundtruth/0.png", "groundtruth/1.png", "input/0.png", "input/1.png", ".old/0.png"):
+        (clip / name).parent.mkdir(parents=True, exist_ok=True)
+        write_image(clip / name, FRAMES[0])
+    (reader := PictureSequence(clip)).close()
+    for _ in range(2):
+        assert len(list(reader)) == 1
+        (note,) = reader.notes
+        assert note.startswith(f"{clip}: folders in it hold more than its 1 picture: groundtruth (2), input (2); give ")
+        assert f"give {clip / 'input'} if" in note
+    write_image(clip / "1.png", FRAMES[0])  # as many
+    assert PictureSequence(clip).notes == PictureSequence(clip / "input").notes == []
+    assert PictureSequence(str(clip / "*.png")).notes == []
+    (clip / "ROI.png").unlink()
+    (clip / "1.png").unlink()
+    result = run_command("background", clip, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert f"than its 0 pictures: groundtruth (2), input (2); give {clip / 'input'} if that is the" in result.stderr
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ import stat
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from visionnmf._text import without_password
+from visionnmf._text import counted, without_password
 from visionnmf.choices import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError
 
@@ -27,6 +27,7 @@ ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
 F = TypeVar("F", bound=Callable[..., Any])
+SHOWN_FOLDERS = 3  # in a message
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
 
@@ -149,7 +150,8 @@ def find_files(
     if not found:
         kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
         has_folders = not recursive and any(entry.is_dir() for entry in Path(folder).iterdir())
-        hint = f"; {deeper}" if has_folders else ""
+        hint = fuller_folders(folder, 0) if suffixes == VIDEO_SUFFIXES else ""
+        hint = f"; {hint or deeper}" if hint or has_folders else ""
         raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}{hint}")
     return sorted(found, key=lambda name: Path(name).parts)
 
@@ -208,6 +210,21 @@ def pictures_of(source: str | Path) -> list[str]:
     if any(path.lower().endswith(VIDEO_SUFFIXES) for path in found):
         return []
     return sorted((path for path in found if path.lower().endswith(IMAGE_SUFFIXES)), key=_natural)
+
+
+def fuller_folders(source: str | Path, count: int) -> str:
+    """Return a sentence where folders in a folder, which are not read, hold more than its `count` pictures, or ""."""
+    inner: dict[str, int] = {}
+    with suppress(OSError):  # a folder that may not be read, or none: `source` may be a pattern
+        folders = sorted(entry.path for entry in os.scandir(source) if entry.is_dir() and entry.name[0] != ".")
+        inner = {path: n for path in folders if (n := len(pictures_of(path))) > count}
+    if not inner:
+        return ""
+    names = ", ".join(f"{os.path.basename(path)} ({n})" for path, n in list(inner.items())[:SHOWN_FOLDERS])
+    wanted = max(inner, key=lambda path: (os.path.basename(path) == "input", inner[path]))  # as in CDnet
+    more = ", ..." if len(inner) > SHOWN_FOLDERS else ""
+    held = f"folders in it hold more than its {counted(count, 'picture')}: {names}{more}"
+    return f"{held}; give {wanted} if that is the video"
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

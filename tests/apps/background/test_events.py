@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import av
 import numpy as np
 import pytest
 from background_settings import follow, separate
@@ -11,7 +12,7 @@ from clips import encode
 from helpers import run_command
 
 from visionnmf.apps.background import Separated
-from visionnmf.apps.background.event_tables import EventFinder, EventTable, MotionEvent, find_boxes
+from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, EventTable, MotionEvent, find_boxes
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import event_sentence, time_code
 from visionnmf.apps.background.settings import EventSettings
@@ -41,7 +42,13 @@ def test_boxes_of_connected_parts():
 
 def found(active, times, finder=EventFinder, doubtful=(), stands=False, **settings):
     """Events of a clip in which a part moves, or stands, at the frames `active`."""
-    finder, events = finder(EventSettings(**settings), times[1] - times[0]), []
+    return reasoned(active, times, finder, doubtful, stands, **settings)[0]
+
+
+def reasoned(active, times, finder=EventFinder, doubtful=(), stands=False, **settings):
+    """The events, and why there would be none."""
+    builder = EventBuilder(EventSettings(**settings), times[1] - times[0])
+    finder, events = finder(builder), []
     for index, time in enumerate(times):
         mask = np.zeros((HEIGHT, WIDTH), np.uint8)
         if index in active:
@@ -49,7 +56,7 @@ def found(active, times, finder=EventFinder, doubtful=(), stands=False, **settin
         frame = np.full((HEIGHT, WIDTH, 3), index, np.uint8)
         part = Separated(index, frame, frame, mask, time, index in doubtful)
         events += finder.add(part, find_boxes(mask, 0))
-    return events + finder.end()
+    return events + finder.end(), builder.why_none()
 
 
 def spans_at(*clip, **settings):
@@ -184,6 +191,42 @@ def test_no_event_begins_in_doubtful_frames(finder):
         assert (round(25 * start), round(25 * end)) == (30 if doubtful[0] == 45 else 45, 60)
 
 
+@BOTH
+def test_the_reason_why_there_is_no_event_is_the_true_one(finder):
+    times = np.arange(100) / 25
+    short, damage = "lasts 0.4 s at most, less than min_length=0.5 seconds", "damaged or depend on damaged ones"
+    for active, doubtful, said in (
+        ([], [], []),
+        ([], range(100), []),
+        (range(30, 60), range(100), [damage]),
+        (range(30, 40), [], [short]),
+        ({*range(10), *range(80, 90)}, range(60, 100), [short, damage]),
+    ):
+        events, why = reasoned(active, times, finder, doubtful, stands=True)
+        assert events == [] and [reason for reason in (short, damage) if reason in why] == said
+        assert ("no part of a mask covers min_area=0.0005" in why) == (not said)
+
+
+@pytest.mark.parametrize("watch", [separate, follow])
+def test_a_damaged_clip_is_not_said_to_stand_still(watch, tmp_path, rng):
+    scene = rng.integers(60, 120, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    with VideoWriter(tmp_path / "yard.mp4", width=WIDTH, height=HEIGHT, frame_rate=10, codec="h264") as writer:
+        for i in range(60):
+            picture = scene.copy()
+            if 20 <= i < 50:
+                picture[10:30, i : i + 12] = 250
+            writer.write(picture)
+    content = bytearray((tmp_path / "yard.mp4").read_bytes())
+    with av.open(str(tmp_path / "yard.mp4")) as container:
+        second = [packet.pos for packet in container.demux(video=0) if packet.size][1]
+    content[second + 8 : second + 40] = bytes(32)
+    (tmp_path / "bad.mp4").write_bytes(content)
+    report = watch(tmp_path / "bad.mp4", out=tmp_path / watch.__name__, events="scene")
+    assert report.events == []
+    (note,) = [note for note in report.notes if note.startswith("no event: ")]
+    assert "in which no event begins" in note and "moves" not in note
+
+
 def test_batch_and_live_number_the_events_of_a_clip_in_their_own_order(tmp_path, rng):
     """Who comes first goes last; a live run says so when an event is over."""
     scene = rng.integers(60, 120, (HEIGHT, WIDTH, 3)).astype(np.uint8)
@@ -230,7 +273,7 @@ def test_times_of_their_own():
 def test_what_is_refused():
     for name, value in (("min_length", -1), ("padding", -1), ("min_area", 2)):
         with pytest.raises(ParameterError, match=f"{name} must be a.*; got {value}"):
-            EventFinder(EventSettings(**{name: value}), 0.1)
+            EventSettings(**{name: value})
 
 
 def test_time_codes():

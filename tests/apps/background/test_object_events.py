@@ -12,7 +12,7 @@ from background_settings import follow, separate
 from helpers import data_file, run_command
 
 from visionnmf.apps.background import BackgroundModel, Separated
-from visionnmf.apps.background.event_tables import EventFinder, find_boxes
+from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, find_boxes
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.io import VideoWriter, read_image
@@ -23,7 +23,7 @@ RED, BLUE = (220, 40, 30), (40, 60, 230)
 
 def events_of(n_frames, *objects, finder=ObjectFinder, **settings):
     """Events of a clip of `n_frames`; an object is a colour and a function from a frame's number to its boxes."""
-    found = finder(EventSettings(**settings), 1 / RATE)
+    found = finder(EventBuilder(EventSettings(**settings), 1 / RATE))
     events = []
     for index in range(n_frames):
         frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
@@ -139,7 +139,7 @@ def test_what_is_short_or_noise_is_no_event():
 def test_a_frame_of_specks_is_bounded():
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     mask[::2, ::2] = 255
-    finder, frame = ObjectFinder(EventSettings(min_area=0.0), 0.1), np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    finder, frame = ObjectFinder(EventBuilder(EventSettings(min_area=0.0), 0.1)), np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     for index in range(3):
         assert finder.add(Separated(index, frame, frame, mask, index / 10), find_boxes(mask, 0)) == []
     assert len(finder.end()) == 0
@@ -200,7 +200,7 @@ def test_two_people_in_a_hall_are_two_events(monkeypatch):
     from _clips import load_clip
 
     frames = load_clip("sbi_hallandmonitor").frames
-    finder, events = ObjectFinder(EventSettings(), 1 / 25), []
+    finder, events = ObjectFinder(EventBuilder(EventSettings(), 1 / 25)), []
     for part in BackgroundModel().fit(frames).apply(frames):
         events += finder.add(replace(part, time=part.index / 25), find_boxes(part.mask, 0.0005))
     large = [event for event in events + finder.end() if event.peak_area > 0.02]

@@ -125,7 +125,7 @@ def test_a_part_of_the_video(clip, tmp_path):
     sample = separate("sample:surveillance", out=tmp_path, start=2, end=2.3, scale=0.2, videos=False)
     assert sample.frames == 3
     for source in (clip, "sample:surveillance"):
-        with pytest.raises(ParameterError, match=r"start must lie in the video, before its end at .* s; got 99"):
+        with pytest.raises(ParameterError, match=r"start must be at most .* s, when the last frame .* shown; got 99"):
             separate(source, out=tmp_path / "x", start=99)
         with pytest.raises(ParameterError, match="end must be a finite number > 2; got 1"):
             separate(source, out=tmp_path / "x", start=2, end=1)

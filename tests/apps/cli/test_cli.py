@@ -11,6 +11,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from helpers import json_lines, run_command as run, write_video
@@ -211,8 +212,20 @@ def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path)
 def test_a_doubtful_result_is_said(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (20, 9, 12, 3), np.uint8)
     path = write_video(tmp_path / "noise.mkv", np.kron(noise, np.ones((1, 8, 8, 1), np.uint8)), 25)
-    result = run("background", path, "--out", tmp_path / "out")
-    assert result.exit_code == 0 and "does the camera move?" in result.stdout
+    for live in ([], ["--live"]):
+        result = run("background", path, "--out", tmp_path / f"out{len(live)}", *live)
+        assert result.exit_code == 0 and "does the camera move?" in result.stdout
+        assert ("with fewer than 40" in result.stdout) == (not live)
+
+
+@pytest.mark.slow
+def test_a_camera_that_pans_is_doubted_and_its_shake_not_compensated(tmp_path):
+    street = np.random.default_rng(0).integers(0, 256, (20, 120), np.uint8)
+    street = np.repeat(cv2.resize(street, (720, 120), interpolation=cv2.INTER_CUBIC)[..., None], 3, axis=2)
+    path = write_video(tmp_path / "pan.mkv", [street[:, 2 * t : 2 * t + 160] for t in range(200)], 25)
+    for live in ([], ["--live"]):
+        result = run("background", path, "--out", tmp_path / f"out{len(live)}", *live)
+        assert "does the camera move?" in result.stdout and "compensated" not in result.stdout
 
 
 @pytest.fixture

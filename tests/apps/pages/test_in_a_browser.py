@@ -84,6 +84,22 @@ def test_the_page_of_sessions_fits_a_telephone(made_page, browser):
     assert names == ["command", "times", "share, %", "why", "where"]
 
 
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_of_a_long_name_hides_no_column(width, made_page, browser, tmp_path):
+    text = made_page("background").read_text("utf-8")
+    longer = text.replace("_event_001.mp4</a>", f"{'_yard_north_entrance' * 4}_event_001.mp4</a>")
+    (tmp_path / "page.html").write_text(longer, "utf-8")
+    assert longer != text
+    browser.open(tmp_path / "page.html", width=width)
+    assert browser.value("[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)")
+    bars = browser.value("[...document.querySelectorAll('.bar i')].map(one => parseFloat(one.style.width))")
+    areas = browser.value("[...document.querySelectorAll('td:has(.bar)')].map(one => Number(one.dataset.sort))")
+    assert max(areas) < 10 and bars == pytest.approx([100 * area / max(areas) for area in areas], abs=0.5)
+    said = browser.value("document.body.innerText")
+    assert "Each bar is relative to the largest value of its column." in said
+    assert "times include up to 1 s before and after" in said
+
+
 def test_a_heading_sorts_by_its_column(made_page, browser):
     browser.open(made_page("masquerade"))
     table = "document.querySelector('.input table')"

@@ -265,7 +265,7 @@ def test_events_are_a_table_with_their_notes_and_links_if_there_are_clips(tmp_pa
         columns = ["event", "from", "to", "seconds", "area, %", *["clip", "note"] * shown]
         assert re.findall(r'<button type="button">([^<]+)<', text) == columns
         assert re.findall(r'data-sort="([^"]*)"', text)[:5] == ["1", "0.0", "65.04", "65.0", "25.0"]
-        assert '<td data-sort="65.04">1:05.0</td>' in text
+        assert '<td data-sort="65.04" data-name="to">1:05.0</td>' in text
 
 
 def test_equal_sentences_of_several_inputs_are_one(page):

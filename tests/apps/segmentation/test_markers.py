@@ -219,7 +219,7 @@ def test_scribbles_are_read_from_any_ground(tmp_path: Path) -> None:
     assert labels.names == ["label 1", "label 3"]  # as napari shows 0 and 2
     deep = np.where(expected[..., None] > 0, expected[..., None] + np.uint16([0, 1, 2]), 65535).astype(np.uint16)
     assert read_markers(write(tmp_path / "deep.png", deep)).names == ["(3, 2, 1)", "(4, 3, 2)"]
-    with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colours; markers are 1 to 100 colours"):
+    with pytest.raises(UnsupportedError, match=r"flat\.png: 1 different colour; markers are 1 to 100 colours"):
         read_markers(write(tmp_path / "flat.png", np.zeros((9, 9), np.uint8)))
     noise = np.random.default_rng(0).integers(0, 255, (30, 30, 3), np.uint8)
     with pytest.raises(UnsupportedError, match=r"different colours; .* on an empty layer, not on a copy of the image"):

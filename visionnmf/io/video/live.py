@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from visionnmf import choices
 from visionnmf._checks import check_count, check_flag, check_number
-from visionnmf._text import without_password
+from visionnmf._text import counted, without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
 
@@ -58,6 +58,8 @@ _MP4_IN_A_PIPE = (
     "an MP4 whose index stands at its end cannot be read from a pipe: save it to a file, or write it by "
     "ffmpeg -movflags +faststart or +frag_keyframe"
 )
+_RAW_IN_A_PIPE = "; of raw frames, give size=WxH and, unless they are in rgb24, pixel_format=NAME"
+_PART_OF_A_FRAME = "the input ends within a frame: size=WxH or pixel_format=NAME is wrong, or the input was cut off"
 _MP4_FROM_A_SERVER = (
     "no frame has come; of an MP4 whose index stands at its end the server must send parts: download it, or write it "
     "by ffmpeg -movflags +faststart"
@@ -154,7 +156,8 @@ class LiveReader(FrameReader):
     @property
     def notes(self) -> list[str]:
         """What was lost, as sentences, and the problem."""
-        damaged = [f"{self.damaged} damaged packets or frames were left out"] if self.damaged else []
+        left_out = counted(self.damaged, "damaged packet or frame", "damaged packets or frames")
+        damaged = [f"left out: {left_out}"] if self.damaged and self._raw is None else []
         late = None if self._timeline is None else self._timeline.late
         said = [note for note in (late, self.problem) if note is not None]
         return [*damaged, *self._said, *self._converter.notes, *said]
@@ -229,6 +232,9 @@ class LiveReader(FrameReader):
 
     def _judge_end(self, decoder: Decoder) -> None:
         """Set `problem` and `truncated` if the source ended before its declared duration, or by an error."""
+        if self._raw is not None and decoder.bad_packets:  # of raw frames, only the last one can be cut off
+            self.damaged, self._no_frame_text = 1, _PART_OF_A_FRAME
+            self._said.append(_PART_OF_A_FRAME)
         if (cut := decoder.cut_off(float(self.frame_rate))) is not None:
             read = f"read {cut[0]:.2f} of {cut[1]:.2f} declared seconds ({self.frames_read} frames)"
             self.problem = f"{read}: the source is cut off or damaged"
@@ -280,6 +286,8 @@ class LiveReader(FrameReader):
             what = "not a video that can be read"
             if _is_mp4(file):  # reported where it cannot be opened and where no frame comes
                 what = self._no_frame_text = _MP4_IN_A_PIPE
+            elif self._raw is None:
+                what += _RAW_IN_A_PIPE
             options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
             if self._raw is not None:  # raw frames, which have no header
                 more["format"] = "rawvideo"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import check_path, is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -369,14 +369,16 @@ class _Folder:
     """The pictures of a folder or a pattern."""
 
     times: tuple[float, ...] = ()
-    always: ClassVar[dict[str, tuple[str, int]]] = {}  # notes on all pictures
 
     def __init__(self, source: str | Path) -> None:
         self._paths = pictures_of(source)
         if not self._paths:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
-        self.said: dict[str, tuple[str, int]] = {}  # by note: the first picture that has it, and how many have
+        self.always: dict[str, tuple[str, int]] = {}  # notes on all pictures
+        if note := fuller_folders(source, len(self._paths)):
+            self.always[note] = str(source), 1
+        self.said = dict(self.always)  # by note: the first picture that has it, and how many have
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -281,7 +282,10 @@ class FramesWanted:
                 raise ParameterError(
                     f"end must be later than {time:.3f} s, when the next frame from start on is shown; got {self.end:g}"
                 )
-            raise ParameterError(f"start must lie in the video, before its end at {time:.3f} s; got {self.start:g}")
+            latest = math.floor(1000 * time) / 1000  # rounded up, it would be too late
+            raise ParameterError(
+                f"start must be at most {latest:.3f} s, when the last frame of the video is shown; got {self.start:g}"
+            )
 
 
 class _Piece(NamedTuple):
