@@ -72,9 +72,8 @@ class SegmentPage(Page):
 def _colours(photograph: Any, overlay: Any, labels: Any, count: int) -> Iterator[list[str]]:
     """Yield how each segment looks in the overlay, whose borders and numbers count little, and in the photograph."""
     small = reduced(photograph, LARGE)
-    drawn, labels = (
-        cv2.resize(each, small.shape[1::-1], interpolation=cv2.INTER_NEAREST) for each in (overlay, labels)
-    )
+    size: dict[str, Any] = {"dsize": small.shape[1::-1], "interpolation": cv2.INTER_NEAREST}
+    drawn, labels = (cv2.resize(each, **size) for each in (overlay, labels))
     for label in range(count):
         inside = labels.reshape(*small.shape[:2], -1)[..., 0] == label
         # a segment may be too small for the reduced picture
@@ -283,12 +282,8 @@ class UsersPage(Page):
     def count(self, report: Report) -> None:
         """Count users, sessions, doubtful ones, and users whose sessions raise no alarm yet."""
         self.counts["users"] += len(report.users)
-        for name, words in (
-            ("sessions", "sessions"),
-            ("doubtful", "doubtful sessions"),
-            ("learning", "users with too few sessions"),
-        ):
-            self.counts[words] += sum(row[name] for row in report.users)
+        words = {"sessions": "sessions", "doubtful": "doubtful sessions", "learning": "users with too few sessions"}
+        self.counts.update({what: sum(row[name] for row in report.users) for name, what in words.items()})
 
 
 class MasqueradePage(Page):
@@ -390,9 +385,7 @@ class ReproducePage(Page):
 
     def name(self, report: Report) -> str:
         """Return the name and the title of an item; a failure of the whole run has neither."""
-        if not report.figures:
-            return super().name(report)
-        return f"{report.figures['name']}: {report.title}"
+        return f"{report.figures['name']}: {report.title}" if report.figures else super().name(report)
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an item: its data, and how many claims came out, or why there is no result."""
@@ -400,10 +393,9 @@ class ReproducePage(Page):
             self.tell("Notes", QUICK)
         if not report.figures:
             return super().row(report, link)
-        verdicts = Counter(row[-1] for row in report.rows if row[-1] in VERDICTS)
-        self.counts.update({"items": 1} | {f"{kind} claims": verdicts[kind] for kind in VERDICTS if verdicts[kind]})
-        found = ", ".join(f"{verdicts[kind]} {kind}" for kind in VERDICTS if verdicts[kind])
-        found = found or counted(len(report.rows), "row")
+        verdicts = {kind: n for kind in VERDICTS if (n := sum(row[-1] == kind for row in report.rows))}
+        self.counts.update({"items": 1} | {f"{kind} claims": n for kind, n in verdicts.items()})
+        found = ", ".join(f"{n} {kind}" for kind, n in verdicts.items()) or counted(len(report.rows), "row")
         took = "not run" if report.seconds is None else f"{found}; {report.seconds:.1f} s"
         return [cell(self.name(report), href=link), report.available, report.error or took]
 

@@ -185,8 +185,7 @@ class Page:
                 adds = len(report.inputs) == 1 and name not in sentence
                 whose = name if adds or sentence.startswith(f"{name}: ") else ""
                 self.tell(kind, sentence.removeprefix(f"{name}: "), whose, number)
-        row = self.row(report, f"#s{number}" if number else "")
-        self.rows += [row] if row else []
+        self.rows += filter(None, [self.row(report, f"#s{number}" if number else "")])
 
     def tell(self, kind: str, sentence: str, name: str = "", number: int = 0) -> None:
         """Add a sentence that needs attention, about the input of a name, or in the section of a number."""

@@ -80,10 +80,8 @@ class Background(Panel):
                 first = first if frames else clip.frames_read - 1
                 frames.append(frame)
                 if len(frames) * frame.nbytes > KEPT:
-                    raise TooLargeError(
-                        f"{source}: more than {KEPT >> 30} GiB until {video.end:g} s; choose a smaller scale or "
-                        "fewer seconds"
-                    )
+                    what = f"{source}: more than {KEPT >> 30} GiB until {video.end:g} s"
+                    raise TooLargeError(f"{what}; choose a smaller scale or fewer seconds")
                 if not len(frames) % 10:
                     yield f"Read {len(frames)} frames ..."
             yield f"Learning from {len(frames)} frames ... {FIRST}"

@@ -94,10 +94,8 @@ def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     """Write labels, or scribbles for `markers`, as ``segment`` does, from 0 on in 16 bits; return the file."""
     labels = np.asarray(data)
     if labels.ndim != 2 or labels.min() < 0 or labels.max() > 65535:
-        raise ParameterError(
-            f"labels must be a picture of whole numbers from 0 to 65535; got shape {labels.shape}, from "
-            f"{labels.min()} to {labels.max()}"
-        )
+        got = f"shape {labels.shape}, from {labels.min()} to {labels.max()}"
+        raise ParameterError(f"labels must be a picture of whole numbers from 0 to 65535; got {got}")
     write_image(path, (labels.astype(np.int64) - 1).astype(np.uint16), force=True)  # 0 becomes 65535
     return [path]
 
@@ -124,10 +122,8 @@ def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[
     """
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
-        raise ParameterError(
-            f"image stack must have the shape (n, height, width), or be a picture in colours and its pixels the "
-            f"samples; got the shape {shape}; choose another layer"
-        )
+        wanted = "have the shape (n, height, width), or be a picture in colours and its pixels the samples"
+        raise ParameterError(f"image stack must {wanted}; got the shape {shape}; choose another layer")
     if np.prod(shape) > MOST:
         raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
     X = np.asarray(stack, np.float32)

@@ -82,8 +82,10 @@ class Panel(Container):
     def choice(self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False) -> ComboBox:
         """Return a control that chooses a layer of a kind; the panel's own results are left out."""
 
-        def there(_: Any) -> list[Any]:
+        def there(box: Any) -> list[Any]:
             """Return the layers that there are at present."""
+            for number in range(bool(optional), box.native.count()):  # a layer that was renamed stays chosen
+                box.native.setItemText(number, box.native.itemData(number).name)
             own = [*map(id, self._made.values())]
             found = [layer for layer in viewer.layers if isinstance(layer, kind) and id(layer) not in own]
             return found[::-1] if kind is Image else found  # the picture on top, which is seen, comes first
@@ -111,9 +113,7 @@ class Panel(Container):
 
     def choose(self, choice: ComboBox, layer: Any, mode: str) -> None:
         """Choose a layer to draw on, and take the tool."""
-        self.viewer.layers.selection.active, layer.mode = layer, mode
-        choice.reset_choices()
-        choice.value = self.viewer.layers[layer.name]
+        self.viewer.layers.selection.active, layer.mode, choice.value = layer, mode, layer
 
     @property
     def busy(self) -> bool:

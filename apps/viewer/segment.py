@@ -14,6 +14,8 @@ from magicgui.widgets import ComboBox, FileEdit, PushButton
 from napari.layers import Image, Labels
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
+from qtpy.QtCore import QEvent, QObject
+from qtpy.QtWidgets import QMessageBox
 
 from visionnmf import choices
 from visionnmf._text import counted
@@ -30,6 +32,18 @@ from .panel import FIRST, Panel, control, exchange
 
 OUTPUT, BY_HAND = "segments", "segments (by hand)"
 WAYS = {"scale": "scale", "number of segments": "n_segments", "scribbles alone": "markers"}
+
+
+class _Closing(QObject):
+    """Asks before napari's window closes if there is unsaved work."""
+
+    def eventFilter(self, window: Any, event: Any) -> bool:
+        """Return whether the window stays open."""
+        if event.type() != QEvent.Type.Close or not self.is_unsaved():
+            return False
+        answer = QMessageBox.question(window, "Segment", "Not everything in Segment is saved. Close all the same?")
+        event.setAccepted(answer == QMessageBox.StandardButton.Yes)
+        return not event.isAccepted()
 
 
 class Segment(Panel):
@@ -61,6 +75,9 @@ class Segment(Panel):
         self._parent = Path()  # the folder that is chosen until the user chooses another
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save, self.following])
+        closing = _Closing(self.native)
+        closing.is_unsaved = self._is_unsaved
+        self.later(lambda: self.native.window().installEventFilter(closing))()
         self.start.changed.connect(self.grow)
         self.following.changed.connect(self._next)
         self.image.changed.connect(self._take)
@@ -98,7 +115,8 @@ class Segment(Panel):
         self._reopen() if is_new and not self._is_other() else self.cut()
         image = self.image.value  # other pictures, and what was drawn for them, would hide this one
         for each in (*self.image.choices, *filter(None, self.markers.choices)):
-            each.visible = each in (image, self.markers.value)
+            if each.visible != (each in (image, self.markers.value)):  # else napari would take the brush away
+                each.visible = not each.visible
 
     def _take(self) -> None:
         """Choose the chosen image's own scribbles, or none, and cut."""
@@ -116,9 +134,8 @@ class Segment(Panel):
         record, drawn = record_of(files[0]) or {}, None
         is_ours = self._source is not None and record.get("input") == made_of(self._source, {})["input"]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
-        with suppress(
-            VisionNMFError, ValueError, TypeError, OverflowError
-        ):  # no files, or of others, who may have changed them
+        # there may be no files, or those of others, who may have changed them
+        with suppress(VisionNMFError, ValueError, TypeError, OverflowError):
             if "markers" in settings if is_ours else self._source is not None and not files[0].exists():
                 ((drawn, attributes, _),) = read(files[1])
                 if drawn.shape == self._image.shape[:2]:
@@ -148,8 +165,8 @@ class Segment(Panel):
         """Return whether something was drawn, or cut in another way, since it was saved or opened."""
         layer, (_, labels, marks) = self.made(OUTPUT), self._kept
         aside = any(each.metadata.get(BY_HAND) is self._image for each in self.viewer.layers)
-        is_same = layer is None or np.array_equal(layer.data, labels)
-        return aside or not is_same or not np.array_equal(self._marks(), marks)
+        is_same = (layer is None or np.array_equal(layer.data, labels)) and np.array_equal(self._marks(), marks)
+        return self.image.value is not None and (aside or not is_same)
 
     def _next(self) -> None:
         """Open the next photograph of the folder in place of this one; unsaved work is left when asked twice."""
@@ -170,10 +187,13 @@ class Segment(Panel):
             image.data, image.name, image.metadata = data, attributes["name"], attributes["metadata"]
             self._labels, self._found = np.zeros(data.shape[:2], np.uint16), None
             self._kept = None, self._labels, None
-            for each in filter(None.__ne__, (self.made(OUTPUT), self.markers.value)):
+            marks = self.markers.value
+            for each in filter(None, (marks, self.made(OUTPUT))):
                 exchange(each, self._labels.copy())
-            if self.markers.value is not None:
-                self.markers.value.name, self.markers.value.metadata = "scribbles", {OF: image.unique_id}
+            for each in filter(None, self.markers.choices):  # what was drawn for the photograph before
+                each.metadata = dict(item for item in each.metadata.items() if item != (OF, image.unique_id))
+            if marks is not None:
+                marks.name, marks.metadata, marks.selected_label = "scribbles", {OF: image.unique_id}, 1
             self.viewer.reset_view()
             return self.grow()
         return self.done(f"{image.name} is the last photograph of its folder.")
@@ -268,11 +288,10 @@ class Segment(Panel):
         image = self.image.value
         if image is None:
             return self.say("Open an image first.")
-        layer = self.markers.value
-        if layer is not None and not layer.data.any() and layer.data.shape == image.data.shape[:2]:
-            return self.choose(self.markers, layer, "paint")
-        given = {"name": "scribbles", "metadata": {OF: image.unique_id}}
-        return self.choose(self.markers, self._to_draw_on(np.zeros(image.data.shape[:2], np.uint16), **given), "paint")
+        layer, empty = self.markers.value, np.zeros(image.data.shape[:2], np.uint16)
+        if layer is None or not np.array_equal(layer.data, empty):
+            layer = self._to_draw_on(empty, name="scribbles", metadata={OF: image.unique_id})
+        return self.choose(self.markers, layer, "paint")
 
     def _to_draw_on(self, data: Any, **attributes: Any) -> Any:
         """Return a new layer of scribbles, with a brush that fits."""
@@ -288,11 +307,6 @@ class Segment(Panel):
         """Return the names of the chosen formats by their files."""
         names = Outputs(formats=self.formats.value or None).names
         return {self._file(f"_{FORMATS[name].ending}"): name for name in names}
-
-    def _is_ours(self, file: Path) -> bool:
-        """Return whether a file was saved from this image in this session, or opened with it."""
-        opened = self.markers.value is not None and source_of(self.markers.value) == os.path.abspath(file)
-        return opened or self._seen.get(file) is self._image
 
     def _save(self) -> None:
         """Write the labels that are seen, scribbles, and formats; files that were not opened here when asked twice."""
@@ -313,11 +327,14 @@ class Segment(Panel):
             sizes[0] = 0  # no segment
             if others:  # which know no gaps between the numbers of segments
                 segments.data = (np.cumsum(sizes > 0) * (sizes > 0))[segments.data].astype(np.uint16)
+            names = tuple(name for name, size in zip(result.marker_names, sizes[1:], strict=False) if size)
             labels, sizes = segments.data.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
-            result = replace(result, labels=labels, sizes=sizes, scale=None)
+            result = replace(result, labels=labels, sizes=sizes, scale=None, marker_names=names)
         try:
             output_folder(self.folder.value)
-            taken = [file for file in (*files, *others) if file.exists() and not self._is_ours(file)]
+            opened = None if marks is None else source_of(self.markers.value)
+            taken = [file for file in (*files, *others) if file.exists() and os.path.abspath(file) != opened]
+            taken = [file for file in taken if self._seen.get(file) is not self._image]
             if taken and taken != self._asked:
                 self._asked = taken
                 raise OutputExistsError(f"{taken[0]}: exists already; choose another folder, or Save again")

@@ -235,7 +235,8 @@ def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
     if problem.weights is not None and not is_not_numpy(problem.weights):
         seen = problem.weights.any(axis=0)
     elif problem.is_sparse and problem.zero_weight == 0:
-        seen = np.bincount(problem.X.indices, minlength=problem.X.shape[1]) > 0
+        seen = np.zeros(problem.X.shape[1], np.bool_)
+        seen[problem.X.indices] = True
     else:
         return
     if not seen.all():

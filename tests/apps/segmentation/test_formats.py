@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import shutil
 import weakref
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from visionnmf.apps.segmentation.hierarchy import Hierarchy
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.datasets import make_mosaic
 from visionnmf.exceptions import OutputExistsError, ParameterError
+from visionnmf.io import write_image
 
 
 def result_of(labels: np.ndarray, image: np.ndarray | None = None) -> SegmentationResult:
@@ -299,3 +301,32 @@ def test_wrong_use_is_refused(folder: Path, tmp_path: Path) -> None:
     found = run_command("segment", tmp_path / "empty", folder / "a.png", "--out", tmp_path)
     assert found.exit_code == 1 and "no file in this folder" in found.stderr
     assert run_command("segment", tmp_path / "empty", "--out", tmp_path).exit_code == 2
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools' own
+def test_the_lines_of_the_guide_join_what_was_drawn_under_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pycocotools.coco import COCO
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    drawn = {"a": {2: 8, 1: 50}, "b": {2: 30}, "c": {3: 20, 1: 60}}  # columns of scribbles by label
+    for seed, (name, columns) in enumerate(drawn.items()):
+        write_image(tmp_path / f"{name}.png", make_mosaic(48, 64, random_state=seed).image)
+        scribbles = np.full((48, 64), 65535, np.uint16)
+        for label, column in columns.items():
+            scribbles[5:40, column : column + 2] = label - 1  # as the viewer saves them
+        write_image(tmp_path / f"{name}_scribbles.png", scribbles)
+        wanted = WantedSegments(n_segments=4, markers=tmp_path / f"{name}_scribbles.png")
+        process_image(tmp_path / f"{name}.png", wanted=wanted, outputs=Outputs(formats=["coco"]), out="folder")
+    guide = Path(__file__).parents[3] / "docs" / "view.md"
+    (example,) = re.findall(r"```python\n(.*?)```", guide.read_text("utf-8"), re.DOTALL)
+    exec(example, {})
+    coco = COCO("coco.json")
+    assert [one["file_name"] for one in coco.loadImgs(coco.getImgIds())] == ["a.png", "b.png", "c.png"]
+    assert {one["id"]: one["name"] for one in coco.loadCats(coco.getCatIds())} == {1: "cup", 2: "spoon"}
+    found = [(one["image_id"], one["category_id"], coco.annToMask(one)) for one in coco.loadAnns(coco.getAnnIds())]
+    assert sorted((image, category) for image, category, _ in found) == [(1, 1), (1, 2), (2, 2), (3, 1)]
+    for image, category, mask in found:
+        assert mask[5:40, [*drawn.values()][image - 1][category]].all()

@@ -12,7 +12,7 @@ from visionnmf.apps.cli.view import TRIAL
 from visionnmf.io import read_image, write_image
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def screen():
     """A virtual screen, in place of one that a person looks at."""
     server = subprocess.Popen(

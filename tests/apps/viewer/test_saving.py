@@ -334,6 +334,136 @@ def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewe
     assert widget.folder.value == tmp_path
 
 
+@pytest.mark.parametrize("draws", [True, False])
+def test_annotation_goes_on_the_day_after(draws, viewer, photo, tmp_path, request):
+    import napari
+
+    names = ["photo", "photo2", "photo3", "photo4"]
+    for name, flipped in zip(names[1:], (np.s_[::-1], np.s_[:300, ::-1], np.s_[::-1, ::-1]), strict=True):
+        write_image(tmp_path / f"{name}.png", read_image(photo)[flipped])
+    widget = opened(viewer, photo, "Segment")
+    if draws:
+        save_a_stroke(widget)
+    else:
+        click(widget.start)
+        wait(widget)
+        click(widget.save)
+    another = napari.Viewer()
+    request.addfinalizer(another.close)
+    widget = opened(another, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    wait(widget)
+    assert (widget.markers.value is not None) == draws
+    for number, name in enumerate(names[1:], start=2):
+        if draws:
+            layer = widget.markers.value
+            another.layers.selection.active, layer.mode, layer.selected_label = layer, "paint", number
+        click(widget.following)
+        wait_for_next(widget, name)
+        image, tree = read_image(tmp_path / f"{name}.png"), segment(read_image(tmp_path / f"{name}.png"))
+        np.testing.assert_array_equal(widget.image.value.data, image)
+        np.testing.assert_array_equal(widget.made("segments").data, tree.at(scale=widget.scale.value) + 1)
+        if draws:
+            assert widget.markers.value is layer and another.layers.selection.active is layer
+            assert (layer.name, layer.mode, layer.selected_label) == ("scribbles", "paint", 1)
+            stroke(layer, layer.selected_label, 60, (40, 400))
+            wait(widget)
+            click(widget.start)  # nor does this take the brush away
+            wait(widget)
+            assert layer.mode == "paint"
+        click(widget.save)
+        assert widget.state.value == f"Saved {name}_labels.png{f', {name}_scribbles.png' if draws else ''}."
+        marks = widget.markers.value.data if draws else None
+        expected = tree.at(scale=widget.scale.value, markers=marks)
+        np.testing.assert_array_equal(labels_of(tmp_path, f"{name}_labels.png"), expected)
+        assert (tmp_path / f"{name}_scribbles.png").exists() == draws
+    assert not SAID[0] and len(another.layers) == 2 + draws
+
+
+def test_layers_that_are_renamed_stay_chosen(viewer, photo, tmp_path):
+    (tmp_path / "bird.png").write_bytes(photo.read_bytes())
+    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
+    opened(viewer, photo, "Segment")
+    widget = opened(viewer, tmp_path / "bird.png", "Segment")
+    widget.image.value = chosen = viewer.layers["photo"]
+    click(widget.start)
+    wait(widget)
+    for _ in range(2):
+        click(widget.draw)
+        stroke(widget.markers.value, 1, 60, (40, 400))
+        wait(widget)
+    drawn = widget.markers.value
+    chosen.name = drawn.name = "mine"
+    viewer.layers["scribbles"].name = "older"
+    wait(widget)
+    assert widget.image.value is chosen and widget.markers.value is drawn
+    assert [*map(str, widget.image.choices)] == ["mine", "bird"]
+    assert {*map(str, widget.markers.choices)} == {"None", "older", drawn.name}
+    assert widget._drawn_on and len(np.unique(widget.made("segments").data)) > 1
+    click(widget.save)
+    widget.markers.value = None  # what was drawn for this photograph is not taken for the next
+    wait(widget)
+    click(widget.save)
+    click(widget.following)
+    wait_for_next(widget, "zoo")
+    assert widget.image.value is chosen and widget.markers.value is None
+
+
+def test_formats_keep_the_names_of_scribbles_where_a_segment_was_painted_over(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    for label, row in ((1, 60), (2, 180), (3, 280)):
+        stroke(widget.markers.value, label, row, (40, 400))
+    widget.formats.value = ("coco",)
+    wait(widget)
+    seen = widget.made("segments").data
+    seen[seen == 1] = 3
+    area = {"2": np.count_nonzero(seen == 2), "3": np.count_nonzero(seen == 3)}
+    click(widget.save)
+    wait(widget)
+    coco = json.loads((tmp_path / "photo_coco.json").read_text())
+    names = {each["id"]: each["name"] for each in coco["categories"]}
+    assert {
+        names[each["category_id"]]: each["area"]
+        for each in coco["annotations"]
+        if names[each["category_id"]] != "segment"
+    } == area
+
+
+@pytest.mark.parametrize("way", ["button of the frame", "menu"])
+def test_closing_the_window_asks_about_unsaved_work(way, screen, photo, monkeypatch):
+    import napari
+    from napari._qt.dialogs.confirm_close_dialog import ConfirmCloseDialog
+    from qtpy.QtWidgets import QMessageBox
+
+    asked, yes, no = [], QMessageBox.StandardButton.Yes, QMessageBox.StandardButton.No
+    answers = [no, yes]
+    monkeypatch.setattr(QMessageBox, "question", lambda *given: asked.append(given[2]) or answers[len(asked) - 1])
+    monkeypatch.setattr(ConfirmCloseDialog, "exec_", lambda dialog: ConfirmCloseDialog.DialogCode.Accepted)
+    for ends in ("nothing was drawn", "saved", "answered"):
+        viewer = napari.Viewer()
+        widget = opened(viewer, photo, "Segment")
+        window = viewer.window._qt_window
+        click(widget.start)
+        wait(widget)
+        if ends != "nothing was drawn":
+            click(widget.draw)
+            stroke(widget.markers.value, 1, 60 if ends == "saved" else 200, (40, 400))
+            wait(widget)
+            if ends == "saved":
+                click(widget.save)
+        for n_asked in (1, 2) if ends == "answered" else (0,):
+            assert window.isVisible()
+            window.close(confirm_need=True) if way == "menu" else window.windowHandle().close()
+            assert len(asked) == n_asked
+        assert not window.isVisible()
+        viewer.close()
+    assert "not" in asked[0].lower() and "saved" in asked[0]
+
+
 def test_a_folder_that_was_chosen_stays(viewer, photo, tmp_path):
     (tmp_path / "results").mkdir()
     write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
