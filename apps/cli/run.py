@@ -261,8 +261,8 @@ class Run:
             self.show(self._failure(error, source))
 
     def fail(self, sentence: str) -> None:
-        """Report what could not be used, and why, in a sentence."""
-        self.show(Report(state="failed", error=without_password(sentence)))
+        """Report what could not be used, and why, in a sentence of the library that begins with its name."""
+        self.show(Report(state="failed", error=without_password(in_options(sentence, sentence.partition(": ")[0]))))
 
     def _failure(self, error: Exception, source: str) -> Report:
         """Return the report of an input that failed, if one is named; --debug lets the exception through."""
