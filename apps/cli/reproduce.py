@@ -58,6 +58,6 @@ def command(
                 stop_at_error=run.debug,
                 progress=bar,
             )
-        run.kind, run.total = "items", len(reports)
+        run.kind, run.total, run.names_files = "items", len(reports), True
         for report in reports:
             run.show(report)

@@ -71,6 +71,7 @@ class Run:
     def __init__(self) -> None:
         self.as_json, self.debug = verbosity().json_, verbosity().debug  # `debug` lets exceptions through
         self.kind, self.total = "", 0
+        self.names_files = False  # whether each of several inputs has lines of the files written
         self.skip_existing = False  # the user wants this, so no hint says how existing results are replaced
         self.done = self.failed = self.existing = 0  # inputs
         self.broken = 0  # failures of the run itself, which `failed` counts as well
@@ -113,7 +114,7 @@ class Run:
             if self.total > 1:  # the first input shows a note, and `end` counts the inputs for which it holds
                 notes = [note for note in notes if note not in self._noted]
                 self._noted.update(report.notes)
-            for line in replace(report, notes=notes).as_lines(files=not several):
+            for line in replace(report, notes=notes).as_lines(files=self.names_files or not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
@@ -261,8 +262,8 @@ class Run:
             self.show(self._failure(error, source))
 
     def fail(self, sentence: str) -> None:
-        """Report what could not be used, and why, in a sentence."""
-        self.show(Report(state="failed", error=without_password(sentence)))
+        """Report what could not be used, and why, in a sentence of the library that begins with its name."""
+        self.show(Report(state="failed", error=without_password(in_options(sentence, sentence.partition(": ")[0]))))
 
     def _failure(self, error: Exception, source: str) -> Report:
         """Return the report of an input that failed, if one is named; --debug lets the exception through."""

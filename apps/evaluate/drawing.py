@@ -53,6 +53,8 @@ def curve_figure(panels: Sequence[Panel], *, across: int = 2, columns: int = 4) 
                 axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
         axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         axes.set_xscale("log" if panel.log_x else "linear")
+        if not panel.log_x and all((np.mod(x, 1) == 0).all() for x, *_ in panel.curves.values()):
+            axes.locator_params("x", integer=True)
         if panel.log_x:  # labels between powers of ten would overlap
             axes.xaxis.set_minor_formatter("")
         axes.set_yscale("log" if panel.log_y else "linear")

@@ -53,8 +53,9 @@ def _sentence(found: Identity) -> str:
     who = found.person
     if found.reason == "unknown":  # too far from everybody, or near enough to somebody but too unlike training images
         but = "" if found.distance > found.threshold else ", but too unlike the training images for a name"
-        if but and found.unlikeness is not None and found.unlikeness_limit is not None:
-            but += f": unlikeness {found.unlikeness:.3f}, at most {found.unlikeness_limit:.3f}"
+        limit = found.unlikeness_limit
+        if but and found.unlikeness is not None and limit is not None and found.unlikeness > limit:
+            but += f": unlikeness {found.unlikeness:.3f}, at most {limit:.3f}"
         who = f"nobody known (nearest: {found.nearest}{but})"
     elif found.reason == "unlike":
         who = f"unknown: {UNLIKE_IN_WORDS} (nearest: {found.nearest})"

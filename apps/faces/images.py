@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,8 @@ from visionnmf._checks import brief, check_choice, check_image_shape, check_numb
 from visionnmf._pixel_range import BITS, bits_of, note_on
 from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
+
+from .identities import Identity
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -216,6 +220,39 @@ def shared_images(images: Array, labels: Array) -> list[tuple[int, int]]:
         if labels[before] != labels[number]:
             pairs.append((before, number))
     return pairs
+
+
+def digests(images: Array, white: float) -> NDArray[np.int64]:
+    """Return a number for each image, which images share that are equal in eight bits."""
+    levels = np.rint(images * (255 / white)).astype(np.float32)
+    return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big", signed=True) for row in levels])
+
+
+def warn_of_doubtful(
+    identities: list[Identity],
+    before: list[Any],
+    labels: Array,
+    empty: list[int],
+    names: Sequence[str] | None,
+) -> None:
+    """Warn of added images that were learnt `before`, as somebody, show no face, or are identified as another."""
+    doubts: dict[tuple[str, str], list[str]] = {}
+    for number, (one, known) in enumerate(zip(identities, before, strict=True)):
+        if number in empty:  # of which another warning speaks
+            continue
+        name = f"{number} ({_name(labels, number)})" if names is None else names[number]
+        if known is not None:
+            doubts.setdefault(("is", "are already there"), []).append(f"{name} (of {shown(known)})")
+        elif one.reason == "unlike":
+            doubts.setdefault(("is", "are unlike a face"), []).append(name)
+        elif one.person not in (None, labels[number]):
+            doubts.setdefault(("looks", "look like somebody else"), []).append(f"{name} (like {shown(one.person)})")
+    for (verb, words), found in doubts.items():
+        words = f"{verb} {words.partition(' ')[2]}" if len(found) == 1 else words
+        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        listed = ", ".join(found[:MOST_NAMED])
+        count = counted(len(found), "added image")
+        _warn(f"{count} {words}: {listed}{more}; added nevertheless; check the names and the images")
 
 
 def different_images(

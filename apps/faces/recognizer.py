@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -129,6 +130,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         their probabilities, 0 to 1. Empty if there was nothing to choose.
     reconstructions_, cleaned_ : ndarray [shape=(n_samples, n_pixels), >= 0]
         The model's reconstructions of the training images, and the training images after cleaning.
+    digests_ : ndarray of int64 [shape=(n_samples,)]
+        Digests of the training images as they were given, by which :meth:`add` knows them again.
     scale_ : float >= 0
         Standard deviation of the noise of training pixels.
     corrupted_ : ndarray of bool [shape=(n_samples, n_pixels)]
@@ -160,6 +163,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         ``faceless_``. Infinite without an `image_shape` and with fewer than ten images to tell by.
     faceless_ : float > 0
         The same of people who are left out: a picture beyond this and the nearest person's limit is probably no face.
+        Infinite if fewer than three people, or ten images of them, can tell; then no picture is said to be no face.
     unexplained_ : float > 0
         Share of an image's coarse contrast beyond which the model explains so little of it that it is noise.
     n_features_in_, feature_names_in_
@@ -188,7 +192,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     saved_attributes = (
         *("classes_", "labels_", "cleaned_", "model_", "missing_", "scale_", "white_", "brightest_", "threshold_"),
         *("false_acceptance_rate_", "false_rejection_rate_", "background_", "corrupted_rate_", "mixture_", "outliers_"),
-        *("faceless_", "unexplained_", "unlike_", "rate_intervals_", "noise_"),
+        *("faceless_", "unexplained_", "unlike_", "rate_intervals_", "noise_", "digests_"),
     )
 
     _: KW_ONLY
@@ -237,6 +241,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         different = of_images.different_images(data, given, self.labels_, self.image_shape)
         self.copies_ = np.delete(np.arange(len(data)), different)
         of_images.warn_of_copies(self.copies_, labels)
+        self.digests_ = of_images.digests(data, self.white_)
         self._learn(data, given, different, step)
         return self
 
@@ -399,11 +404,21 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             return by_distance.NOBODY
         return LeftOut(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
-    def add(self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None) -> FaceRecognizer:
+    def add(
+        self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None, *, names: Sequence[str] | None = None
+    ) -> FaceRecognizer:
         """Learn further people, or further images of known people, without training again.
 
         The model and the threshold stay as they are, and the images are cleaned like probes. Train again to add many
-        people, because the model does not know what they have in common. The parameters are those of :meth:`fit`.
+        people, because the model does not know what they have in common. A UserWarning says which images are known
+        already, show nobody's face, or would be identified as somebody else; they are learnt all the same.
+
+        Parameters
+        ----------
+        X, y, mask : array-like
+            As for :meth:`fit`.
+        names : sequence of str, optional
+            What warnings call the images; by default their numbers.
 
         Returns
         -------
@@ -416,15 +431,24 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         first = self.classes_.tolist()[0]
         if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
             raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
-        of_images.warn_of_empty(data, missing, labels)
+        empty = of_images.warn_of_empty(data, missing, labels)
         parts = self._decompose(data, missing)
         unlike, _ = self._unlikeness(data, missing, parts)
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
         limits |= by_distance.limits_of_added(limits, labels, unlike, self.faceless_)
+        threshold = 0.0 if math.isnan(self.threshold_) else self.threshold_  # nobody is identified without one
+        identities = self._identities(data, missing, parts, threshold, 1)
         everybody = np.concatenate([self.classes_[self.labels_], labels])
         self.classes_, self.labels_ = np.unique(everybody, return_inverse=True)
         self.unlike_ = np.array([limits[person] for person in self.classes_])
         self.cleaned_ = np.concatenate([self.cleaned_, parts.cleaned.astype(self.cleaned_.dtype, copy=False)])
+        owners, before = dict(zip(self.digests_.tolist(), everybody.tolist(), strict=False)), []
+        new = of_images.digests(data, self.white_)
+        for number, person in zip(new.tolist(), labels.tolist(), strict=True):
+            before.append(owners.get(number))
+            owners.setdefault(number, person)
+        self.digests_ = np.concatenate([self.digests_, new])
+        of_images.warn_of_doubtful(identities, before, labels, empty, names)
         self._fit_classifier()
         return self
 
@@ -510,21 +534,26 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
                 "threshold must be given for a recogniser that was fitted with calibrate=False; got none"
             )
         top = min(check_count(top, "top"), len(self.classes_))
-        parts = self._decompose(data, missing)
+        found = self._identities(data, missing, self._decompose(data, missing), limit, top)
+        return found if threshold is None else [replace(one, calibrated=one.calibrated and False) for one in found]
+
+    def _identities(self, data: Array, missing: Mask, parts: Decomposition, limit: float, top: int) -> list[Identity]:
+        """Return who is on new images, as :meth:`identify` does by its own threshold."""
         relative = relative_distances(self._distances(data, missing, parts))
         unlikeness, unexplained = self._unlikeness(data, missing, parts)
         noise = by_distance.other_noise(self.noise_, parts.noise)
-        shares, nothing = parts.corrupted.mean(axis=1), unexplained > self.unexplained_
-        nothing[of_images.empty_images(data, missing)] = True
+        shares, empty = parts.corrupted.mean(axis=1), set(of_images.empty_images(data, missing).tolist())
+        judged = math.isfinite(self.faceless_)  # people who were left out tell how unlike an unknown face may be
         found = []
         for row, nearest in enumerate(np.argsort(relative, axis=1, kind="stable")[:, :top]):
             ranking = tuple(zip(self.classes_[nearest].tolist(), relative[row, nearest].tolist(), strict=True))
             person, distance = ranking[0]
             allowed = self.unlike_[nearest[0]]  # NaN, an unlikeness that is not known, is beyond no limit
-            reason = "unknown" if unlikeness[row] > allowed or distance > limit else None
-            if nothing[row] or unlikeness[row] > max(allowed, self.faceless_):
+            noise_alone = unexplained[row] > self.unexplained_
+            reason = "unknown" if unlikeness[row] > allowed or distance > limit or noise_alone else None
+            if row in empty or (judged and (noise_alone or unlikeness[row] > max(allowed, self.faceless_))):
                 reason = "unlike"
-            calibrated = None if self.noise_ is None else noise[row] is None and threshold is None
+            calibrated = None if self.noise_ is None else noise[row] is None
             numbers = (float(value) for value in (unlikeness[row], allowed, unexplained[row]))
             # the unlikeness, its limit, and the share that is unexplained
             unlike, most, rest = (value if math.isfinite(value) else None for value in numbers)
@@ -602,6 +631,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             raise ValueError("classes_ must be sorted names of usual length")
         self.classes_ = np.array(names)
         check_saved(self.labels_, "labels_", (n_images,), "int64", low=0, high=len(names) - 1)
+        check_saved(self.digests_, "digests_", (n_images,), "int64")
         if len(np.unique(self.labels_)) != len(names):
             raise ValueError("labels_ must have all of classes_")
         check_is_fitted(check_type(self.model_, "model_", NMF))

@@ -68,7 +68,7 @@ def _check(state: Any) -> FaceModel:
 
 FILE = ModelFile(
     "faces",
-    version=15,
+    version=16,
     title="a model of faces",
     origin="make one with 'visionnmf faces train'",
     smaller="train fewer people a model",

@@ -300,10 +300,11 @@ def add_person(
         )
     check_outputs([Path(out)], force, inputs=sources)
     known = loaded(model)
-    rows, skipped = [], []
+    rows, read, skipped = [], [], []
     for source in sources:
         try:
             rows.append(known.read(source).rows)
+            read.append(str(source))
         except MediaError as error:
             skipped.append(str(error))
     if not rows:
@@ -311,7 +312,9 @@ def add_person(
     images = np.concatenate(rows)
     names = np.repeat(person, len(rows))
     # `add` replaces the arrays of the copy, and does not change those that it shares with the caller's model.
-    recognizer = copy.copy(known.recognizer).add(images, names)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        recognizer = copy.copy(known.recognizer).add(images, names, names=read)
     added = FaceModel(recognizer, known.detect)
     save(added, out, force=force)
     note = "the threshold is still the one from training; its error rates are not known for new people"
@@ -323,5 +326,5 @@ def add_person(
         inputs=list(map(str, sources)),
         outputs=[str(out)],
         skipped=skipped,
-        notes=[note],
+        notes=[*(str(warning.message) for warning in caught), note],
     )

@@ -53,6 +53,12 @@ ALIKE = 0.9  # share of the lines of a table that have as many separators as the
 # Lines of a text, at least so many, and their share. Chosen on the READMEs of a Debian system and half of its scripts.
 PROSE_LINES, PROSE_SHARE = 5, 0.25
 
+ODD = {  # what cannot be read of a line, and the cure
+    "command": "such lines, perhaps cut off, are skipped; export the log again",
+    "time": "give seconds since 1970 or ISO 8601",
+    "name of a user": "convert the log to UTF-8 (iconv)",
+}
+
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
 _FISH = re.compile(r"- cmd: ")
@@ -102,6 +108,9 @@ class _Found(NamedTuple):
     time: float | str | None = None
 
 
+SENSELESS = _Found("")  # of a line that is no row of a table, or no object, with a command
+
+
 def read_events(
     source: str | Path | Iterable[Line],
     *,
@@ -118,7 +127,8 @@ def read_events(
         A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
         ``"plain"``, ``"bash"``, ``"zsh"``, ``"fish"``, ``"numbered"``, ``"csv"``, ``"jsonl"``, or ``"auto"``:
-        recognised by the first 50 lines. A warning says how many times and names of users cannot be read.
+        recognised by the first 50 lines. A warning says how many times, names of users, and lines of ``csv`` and
+        ``jsonl`` cannot be read.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -169,13 +179,15 @@ def _events(
 ) -> Iterator[Event | None]:
     """Yield an event for each program of each line, or with `whole` for each command line; warn of odd ones."""
     number = 0
-    odd: dict[str, list[Any]] = {}  # how often the times and users of lines cannot be read, and the first of them
+    odd: dict[str, list[Any]] = {}  # how often parts of lines cannot be read, and the first of them
     for line in lines:
         if line is None:
             yield None
             continue
         number += 1
-        if (found := read(line)) is not None:
+        if (found := read(line)) is SENSELESS:
+            odd.setdefault("command", [0, clean(line.strip())])[0] += 1
+        elif found is not None:
             owner, moment = clean(found.user) or user, found.time
             if isinstance(moment, str):
                 odd.setdefault("time", [0, clean(moment)])[0] += 1
@@ -185,7 +197,7 @@ def _events(
             for program in programs(found.text, whole):
                 yield Event(owner, program, moment, source, number, line)
     for what, (count, first) in odd.items():
-        cure = "give seconds since 1970 or ISO 8601" if what == "time" else "convert the log to UTF-8 (iconv)"
+        cure = ODD[what]
         lacking = f"the {what} cannot be read in {counted(count, 'line')}, first {first!r}"
         warnings.warn(f"{name}: {lacking}; {cure}", UserWarning, stacklevel=2)
 
@@ -231,7 +243,7 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
             break
     texts = [line for line in held if line is not None and line.strip()]
     if texts and (texts[0].strip() in ("[", "{") or texts[0].lstrip().startswith("[{")):
-        cure = "write one object a line, for instance by: jq -c; or say that the format is plain"
+        cure = "write one object a line, for instance by: jq -c; or give format='plain'"
         raise UnreadableError(f"{name}: JSON of many lines, or a list; {cure}")
     format = _format_of(texts)
     if texts and format in ("plain", "numbered"):
@@ -265,7 +277,7 @@ def _format_of(texts: list[str]) -> str:
 
 def _check_commands(texts: list[str], format: str, name: str) -> None:
     """Raise UnreadableError if what the first lines of a log would be read as can hardly be commands."""
-    cure = "if each line is a command nevertheless, say that the format is plain"
+    cure = "if each line is a command nevertheless, give format='plain'"
     mark = _delimiter("".join(texts[:1]))
     columns = "".join(texts[:1]).split(mark)
     alike = sum(line.count(mark) == len(columns) - 1 for line in texts)
@@ -386,7 +398,7 @@ class _CsvReader:
         try:  # each line alone: an unclosed quote must not swallow the rest of the log
             row = next(csv.reader([line], delimiter=self.delimiter), [])
         except csv.Error:
-            return None
+            return SENSELESS
         if not self.header:
             self.header = row
             self.command, self.user, self.time = (_column(row, keys) for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS))
@@ -398,6 +410,8 @@ class _CsvReader:
             return None
         if len(self.header) == 1 and len(row) > 1:  # a separator in a command
             row = [line]
+        if self.command is None or self.command >= len(row):
+            return SENSELESS
         text, user, moment = (
             row[i].strip() if i is not None and i < len(row) else "" for i in (self.command, self.user, self.time)
         )
@@ -405,13 +419,15 @@ class _CsvReader:
 
 
 def _read_json(line: str) -> _Found | None:
-    """Read a line with a JSON object that has a command and perhaps a user and a time; other lines are skipped."""
+    """Read a line with a JSON object that has a command and perhaps a user and a time."""
+    if not line.strip():
+        return None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        return SENSELESS
     if not isinstance(record, dict):
-        return None
+        return SENSELESS
     # As in a table, names ignore case, and the first of equal names counts, because it enters the dict last.
     record = {_plain_name(key): value for key, value in reversed(record.items())}
     text, user, moment = (
@@ -419,7 +435,7 @@ def _read_json(line: str) -> _Found | None:
         for keys in (COMMAND_KEYS, USER_KEYS, TIME_KEYS)
     )
     if not isinstance(text, str):
-        return None
+        return SENSELESS
     return _Found(text, str(user).strip() if isinstance(user, str | int) else "", _seconds(moment))
 
 

@@ -50,6 +50,14 @@ def read_views(
         raise UnreadableError(
             f"{folders[1]}: a second folder of images, after {folders[0]}; give its features in a file"
         )
+    # first what takes no time and may be wrong: describing images takes minutes
+    read = {path: read_tables(path, key=key) for _, path in map(named, sources) if not Path(path).is_dir()}
+    match = _match_by_position if key is None else _match_by_key
+    if folders and read:
+        images = [Path(image).stem for image in _images(folders[0])]
+        images = images if key is None else list(dict.fromkeys(images))  # one of two may be damaged
+        bare = Table(Path(folders[0]).name, np.empty((len(images), 0)), images)
+        match([bare, *(table for found in read.values() for table in found)], ViewSet({}, []))
     tables: list[Table] = []
     result = ViewSet({}, [])
     for source in sources:
@@ -60,7 +68,7 @@ def read_views(
             result.skipped += described.skipped
             result.notes += described.notes
         else:
-            found = read_tables(path, key=key)
+            found = read[path]
             result.notes += [table.note for table in found if table.note]
         # A name given by the user, NAME=PATH, replaces that of a single table; a file of several keeps its own names.
         tables += [replace(table, name=name) if name and len(found) == 1 else table for table in found]
@@ -70,11 +78,9 @@ def read_views(
         raise UnreadableError(f"{twice}: two views have this name; give them names: NAME=PATH")
     result.columns = {table.name: table.columns for table in tables if table.columns is not None}
     labels = [table.labels for table in tables if table.labels is not None]
+    match(tables, result)
     if key is None:
-        _match_by_position(tables, result)
         result.labels = labels[0] if labels and len(labels[0]) == len(result.keys) else None
-    else:
-        _match_by_key(tables, result)
     return result
 
 

@@ -72,9 +72,9 @@ def find(names: Sequence[str]) -> list[Experiment]:
         elif name in EXPERIMENTS:
             wanted.add(name)
         else:
-            near = get_close_matches(name, [*PAPERS, *EXPERIMENTS], 1, 0.0)
+            near = [f"the nearest is {each}, and " for each in get_close_matches(name, [*PAPERS, *EXPERIMENTS], 1)]
             raise ParameterError(
-                f"names must be those of a paper or of its items; got {name!r:.80}; the nearest is {near[0]}, and "
+                f"names must be those of a paper or of its items; got {name!r:.80}; {''.join(near)}"
                 "`visionnmf reproduce --list` has all"
             )
     return [one for name, one in EXPERIMENTS.items() if name in wanted]

@@ -158,7 +158,9 @@ def _report(one: Experiment, outcome: Outcome, out: Path, quick: bool) -> Report
     kept = ", kept from an earlier run" if outcome.cached else ""
     how = one.state() if outcome.result is None else f"{outcome.seconds:.1f} s{kept}"
     lines = [f"{one.name}: {one.title} ({how})"]
-    lines += [f"  {what}: paper {paper}; ours {ours}; {other}".removesuffix("; ") for what, paper, ours, other in rows]
+    for what, paper, ours, other in rows:
+        parts = f"paper {paper}" * bool(paper), f"ours {ours}", other
+        lines.append(f"  {what}: {'; '.join(filter(None, parts))}")
     return Report(
         figures=figures | about,
         lines=lines,

@@ -78,6 +78,7 @@ class Components(Panel):
                 axes = self.curves.figure.subplots()
                 axes.plot(data.T if name == "components" else data, marker=".")
                 axes.set(title=name, xlabel="number in the stack")
+                axes.locator_params("x", integer=True)
                 axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
                 self.curves.draw_idle()
         layer.events.visible.connect(self._fit)

@@ -141,7 +141,16 @@ def test_a_separator_at_the_end_makes_no_column(tmp_path, header, separator):
         ("0,0.5\n1,0.7\n2,0.1\n", "column 0 counts or names the rows"),
         (",a\n0.1,0.5\n1.2,0.7\n", "its first column has no name; give it one"),
         ("a,b\n1,2,3\n4,5,6\n", "row 2 must have 2 cells as the first; got 3"),
-        ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2\n3,4,5\n", "row 3 must have 2 cells as the first; got 3; put texts that hold commas in quotes"),
+        ("a,b\n" + "1,2\n" * 40 + "3,4,5\n", "t.csv: row 42 must have 2 cells as the first; got 3; put texts that"),
+        (
+            "a,b\n" + "1,2\n" * 40 + '3,"4\n5,6\n',
+            "t.csv: its rows cannot be told apart; look for",
+        ),
+        (
+            "x,words\n2,sea\n4,sky;sea\n",
+            "row 2, column words: must be a number; got sea; words need a column each",
+        ),
         ("a;b\n1,5;2.5\n", "row 2, column b: must be a number; got 2.5"),
         ("a,b\n1,1e999\n", "must hold finite numbers"),
     ],

@@ -92,6 +92,23 @@ def test_rank_and_loss():
         plotting.RankDisplay.from_result(losses.selection)
 
 
+def test_axes_that_count_have_whole_numbers(rng):
+    """Ranks had ticks at 2.5 and 7.5."""
+    ranks = RankSelection(2, np.array([1, 2, 5, 10]), rng.random((4, 3)))
+    frames = [Separated(0, *rng.integers(0, 255, (2, 4, 5), dtype=np.uint8), np.zeros((4, 5), bool))] * 4
+    model = NMF(1, random_state=0).fit(rng.random((9, 4)))
+    displays = [
+        plotting.RankDisplay.from_result(ranks).ax_,
+        plotting.ConvergenceDisplay({"a": [4, 3, 2, 1]}).plot().ax_,
+        plotting.ComponentsDisplay.from_estimator(model).axes_[0],
+        plotting.ReconstructionDisplay(rng.random((1, 4)), rng.random((1, 4))).plot().axes_[0],
+        plotting.ForegroundDisplay(frames).plot().axes_[3],
+    ]
+    for ax in displays:
+        ticks = ax.get_xticks()
+        assert len(ticks) > 1 and (ticks % 1 == 0).all()
+
+
 def test_usage_of_views_under_their_names(rng):
     views = {"a$": rng.random((30, 6)), "b": rng.random((30, 5))}
     model = MultiviewNMF(2, random_state=0, tol=0, max_iter=30).fit(views)

@@ -41,6 +41,7 @@ from .npz_files import NUMBERS, open_npz, write_arrays
 from .outputs import output_file
 
 FORMAT = "visionnmf"
+HEADER = "header.npy"  # the member without which a file is no model
 MAX_HEADER = 8 << 20  # bytes of JSON, of which short texts take 15 times the memory
 MAX_NESTED = 250_000  # lists and objects in the JSON: each takes 40 times the memory of its brackets
 NPY_HEADER = 128  # bytes of NumPy before the data of an array
@@ -244,7 +245,7 @@ def kind_of(path: str | Path) -> str:
     """Return which of KINDS a file says that it is, or ""; nothing else of it is read, and nothing is checked."""
     path = regular_file(path, "model")
     with suppress(*DAMAGE), open_npz(path) as file:
-        if file.zip.getinfo("header.npy").file_size <= MAX_HEADER + NPY_HEADER:
+        if file.zip.getinfo(HEADER).file_size <= MAX_HEADER + NPY_HEADER:
             kind = json.loads(file["header"].tobytes())["kind"]
             return kind if kind in KINDS else ""
     return ""
@@ -323,6 +324,8 @@ class ModelFile:
                 raise UnreadableError(f"{path}: not {self.title}, because it is not an .npz file; {self.origin}")
         try:
             with open_npz(path) as file:
+                if HEADER not in file.zip.namelist():
+                    raise UnreadableError(f"{path}: not {self.title}, because it has no header; {self.origin}")
                 self._check_members(path, file.zip.infolist())
                 members = _Members(file)
                 model = self.check(Values(self.find_class, members).unpack(self._header(path, members)["state"], ""))
@@ -341,7 +344,7 @@ class ModelFile:
         if sum(member.file_size for member in members) > path.stat().st_size:
             raise ValueError("its members are larger than the file")
         # the JSON of the header is stored as an array of bytes, after NumPy's own header
-        self._check_size(path, sum(each.file_size for each in members if each.filename == "header.npy") - NPY_HEADER)
+        self._check_size(path, sum(each.file_size for each in members if each.filename == HEADER) - NPY_HEADER)
 
     def _header(self, path: Path, members: _Members) -> dict[str, Any]:
         """Return the header of a model file; raise if it is of another kind or version.

@@ -34,6 +34,7 @@ LEAST_CELLS = 2  # fractions by which numbers with decimal commas are recognised
 IDENTIFIERS = ("id", "index", "no", "nr", "number", "sample", "row")  # names of columns that are no features
 INDEX = "Unnamed: "  # how pandas names a column without a name
 WHOLE = re.compile("[+-]?[0-9]+")
+WORDS = re.compile(r"[^\W\d]\s*[;,|]\s*[^\W\d]")  # in a cell with several
 COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 # Spreadsheets take a text that begins with one of these for a formula. A leading apostrophe makes it text; one that is
 # there already is doubled, so that reading can take one off again.
@@ -290,11 +291,14 @@ def _frame(file: Path, form: _Form, **options: Any) -> Any:
             )
         last = frame.iloc[:, -1]
         doubtful = frame.shape[1] != width or last.isna().any() or (last == "").any()  # pandas fills short rows up
-    except pd.errors.ParserWarning:
-        doubtful = True
+    except (pd.errors.ParserWarning, pd.errors.ParserError):  # of rows that are too long, among the first or later
+        frame, doubtful = None, True
     for number, row in enumerate(_rows(file, form.separator) if doubtful else (), 1):
         if len(row) != width:
-            raise UnreadableError(f"{file}: row {number} must have {width} cells as the first; got {len(row)}")
+            cure = f"; put texts that hold {SEPARATORS[form.separator]} in quotes" if len(row) > width else ""
+            raise UnreadableError(f"{file}: row {number} must have {width} cells as the first; got {len(row)}{cure}")
+    if frame is None:
+        raise UnreadableError(f"{file}: its rows cannot be told apart; look for a quote that is not closed")
     return frame
 
 
@@ -396,6 +400,8 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
             if number is None:
                 name = _shown(frame.columns[j])
                 cure = f"; if this column names the samples, give key={name!r}" if key is None else ""
+                if any(WORDS.search(str(each)) for each in column):
+                    cure = "; words need a column each, with 1 where a sample has the word and 0 where not"
                 where = f"{file}: row {row + above}, column {name}"
                 raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number

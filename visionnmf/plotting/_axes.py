@@ -64,6 +64,13 @@ def panels(axes: Any, n_panels: int, n_columns: int | None = None, size: tuple[f
     return given[:n_panels]
 
 
+def whole_numbers(axis: Any) -> None:
+    """Let an axis that counts have ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True))
+
+
 def show(ax: Any, picture: Array, title: str = "", **options: Any) -> Any:
     """Draw a picture without ticks, grey ones in grey, and return the artist."""
     if picture.ndim == 2:

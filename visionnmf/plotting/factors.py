@@ -13,7 +13,7 @@ from visionnmf._checks import brief, check_count, check_image_shape, check_numbe
 from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
-from ._axes import figure_of, fitted, legend, one_axes, panels, several, show
+from ._axes import figure_of, fitted, legend, one_axes, panels, several, show, whole_numbers
 
 MOST_TICKS = 30
 MOST_SAMPLES = 20
@@ -105,6 +105,7 @@ class ComponentsDisplay:
             title = f"{k}" + f" ({100 * share[k]:.0f} %)" * bool(usage.any())
             if self.image_shape is None:
                 self.lines_ += ax.plot(components[k])
+                whole_numbers(ax.xaxis)
                 ax.set_title(title, fontsize="medium")
             else:
                 largest = float(np.abs(components[k]).max())
@@ -220,6 +221,7 @@ class ReconstructionDisplay:
         """Draw a sample, its model, and the entries that are far from it."""
         self.lines_ += ax.plot(sample, color="0.6", label="input")
         self.lines_ += ax.plot(model, color="C0", label="model")
+        whole_numbers(ax.xaxis)
         at = np.flatnonzero(wrong)
         self.lines_ += ax.plot(at, sample[at], "x", color="C3", label="far from the model")
         legend(ax)

@@ -12,7 +12,7 @@ from visionnmf._checks import check_choice, check_numbers, check_result, shown
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.selection import LossSelection, RankSelection
 
-from ._axes import fitted, legend, one_axes
+from ._axes import fitted, legend, one_axes, whole_numbers
 
 WIDE = 20  # times the lowest error, from which on the axis is logarithmic
 
@@ -89,6 +89,8 @@ class ConvergenceDisplay:
             (self.lines_[name],) = self.ax_.plot(at, values / (values[0] if relative else 1), label=name)
         self.ax_.set_yscale(scale)
         self.ax_.set_xlabel("iteration" if self.seconds is None else "seconds")
+        if self.seconds is None:
+            whole_numbers(self.ax_.xaxis)
         self.ax_.set_ylabel("objective, first value = 1" if relative else "objective")
         if len(self.histories) > 1:
             legend(self.ax_)
@@ -139,6 +141,7 @@ class RankDisplay:
         (self.line_,) = self.ax_.plot(found.ranks, found.scores.mean(axis=1), marker="o", label="mean of the splits")
         self.ax_.axvline(found.n_components, linestyle="--", color="0.4", label=f"proposed: {found.n_components}")
         self.ax_.set_xlabel("rank (number of components)")
+        whole_numbers(self.ax_.xaxis)
         self.ax_.set_ylabel("mean loss of a held-out entry")
         legend(self.ax_)
         self.figure_ = self.ax_.figure

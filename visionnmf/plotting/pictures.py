@@ -17,7 +17,7 @@ from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 from visionnmf.features import check_image
 
-from ._axes import figure_of, legend, panels, several, show
+from ._axes import figure_of, legend, panels, several, show, whole_numbers
 
 SCALES = 200  # points of the curve over scales
 MOST_WORDS, MOST_NEIGHBOURS = 10, 4
@@ -178,6 +178,8 @@ class ForegroundDisplay:
         self.spans_ = [curve.axvspan(event["start"], event["end"], alpha=0.2, color="C1") for event in events]
         curve.axvline(at[self.index_], linestyle="--", color="0.4")
         curve.set_xlabel(unit)
+        if self.seconds is None:
+            whole_numbers(curve.xaxis)
         curve.set_ylabel("foreground, %")
         self.figure_ = figure_of(self.axes_)
         return self

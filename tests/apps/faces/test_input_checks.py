@@ -225,7 +225,7 @@ def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, fold
     assert [str(one.message).partition(":")[0] for one in caught] == ["X has images that show nothing"]
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match=r"show nothing: .*, on images 1 \('person 1'\); leave them out"):
-        recognizer.add(fitted[1][3:5] * [[1], [0]], labels[3:5])
+        recognizer.add(fitted[1][3:5] * [[0.9], [0]], labels[3:5])
     Image.new("L", SHAPE, 70).save(folder / "person 1" / "0.png")
     report = train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
     assert "person 1/0.png shows nothing, because all its pixels are equal; remove it, and train again" in report.notes

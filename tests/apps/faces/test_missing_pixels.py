@@ -93,6 +93,7 @@ def masked():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* added image")
 def test_what_lies_under_a_mask_does_not_matter_on_new_images(masked):
     recognizer, new, y, mask, others = masked
     distances, parts, found = (getattr(recognizer, name)(new, mask) for name in ("distances", "explain", "identify"))

@@ -1,14 +1,16 @@
 """What newcomers to faces stumbled over."""
 
+import copy
 import json
 import re
+import warnings
 from inspect import cleandoc
 
 import numpy as np
 import pytest
 from helpers import SHAPE, json_lines, made_faces, rows, run_command as run
 
-from visionnmf.apps.faces import FaceRecognizer, add_person, identify, load, train
+from visionnmf.apps.faces import FaceModel, FaceRecognizer, add_person, identify, load, save, train
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -107,3 +109,79 @@ def test_one_image_is_not_counted_as_several(model, folder, tmp_path):
     (tmp_path / "no.png").write_text("no picture")
     found = run("faces", "identify", model[0], folder / "person 1" / "0.png", tmp_path / "no.png")
     assert "1 image: 1 face of known people, 0 of nobody known" in found.stderr
+
+
+def doubts(call):
+    """Return the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in caught]
+
+
+def test_images_that_are_added_to_somebody_else_are_named(rng):
+    """Anybody was added as anybody, without a word."""
+    images, labels = made_faces(rng, 10, 10)
+    learnt = np.arange(len(labels)) % 10 < 7
+    X, new = rows(images[learnt]), rows(images[~learnt])
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(X, labels[learnt])
+    found = recognizer.identify(new)
+    first = next(number for number, one in enumerate(found) if one.person == "person 1")
+    stripes = rows(np.broadcast_to(np.repeat([20, 230], 4).astype(np.uint8), (1, *SHAPE[:1], 8)).repeat(2, axis=2))
+    assert recognizer.identify(stripes)[0].reason == "unlike"
+    for added, name, told in (
+        (new[first], "person 1", []),
+        (new[first], "person 0", ["1 added image looks like somebody else: 0 ('person 0') (like 'person 1')"]),
+        (X[7], "person 1", ["1 added image is already there: 0 ('person 1') (of 'person 1')"]),
+        (X[7], "Eve", ["1 added image is already there: 0 ('Eve') (of 'person 1')"]),
+        (stripes[0], "Eve", ["1 added image is unlike a face: 0 ('Eve')"]),
+    ):
+        other = copy.deepcopy(recognizer)
+        said = doubts(lambda other=other, added=added, name=name: other.add(added[None], [name]))
+        assert [sentence.partition(";")[0] for sentence in said] == told
+        assert other.classes_[other.labels_[-1]] == name and len(other.cleaned_) == len(X) + 1  # added nevertheless
+    # twice in one call, and after the first was added
+    (said,) = doubts(lambda: recognizer.add(np.repeat(new[first : first + 1], 2, axis=0), ["person 1"] * 2))
+    assert said.startswith("1 added image is already there: 1 ('person 1')")
+    (said,) = doubts(lambda: recognizer.add(new[first : first + 1], ["person 1"]))
+    assert said.startswith("1 added image is already there: 0")
+    (said,) = doubts(lambda: recognizer.add(X[:7], ["Eve"] * 7))
+    assert said.startswith("7 added images are already there: 0") and "4 ('Eve') (of 'person 0') and 2 more; " in said
+
+
+@pytest.mark.parametrize("white", [255, 1])
+def test_a_learnt_image_is_known_again_in_its_model_file_and_others_are_not(rng, tmp_path, white):
+    images, labels = made_faces(rng, 6, 8)
+    images[rng.random(images.shape) < 0.3] = 255
+    X = rows(images) * (white / 255)
+    recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(X[::2], labels[::2])
+    save(FaceModel(recognizer), tmp_path / "m.npz")
+    recognizer = load(tmp_path / "m.npz").recognizer
+    said = doubts(lambda: recognizer.add(rows(images).astype(np.uint8), labels))  # in other units
+    there = "24 added images are already there: 0 ('person 0')"
+    assert [one[: len(there)] for one in said if "there" in one] == [there]
+
+
+def test_the_command_names_the_files_that_are_added_in_doubt(model, folder, tmp_path):
+    image = folder / "person 1" / "0.png"
+    found = run("faces", "add", model[0], image, "--name", "Imp", "--model", tmp_path / "m.npz", "--json")
+    assert found.exit_code == 0 and not found.stderr
+    (report,) = json_lines(found)
+    assert report["notes"][0] == (
+        f"1 added image is already there: {image} (of 'person 1'); added nevertheless; check the names and the images"
+    )
+    assert report["people"] == 5
+
+
+@pytest.mark.parametrize("n_people", [1, 2, 3])
+def test_with_one_or_two_people_no_face_is_called_none(rng, n_people):
+    """Unknown faces were "probably not a face": with two people none is left out to tell how unlike one may be."""
+    images, labels = made_faces(rng, 20, 8)
+    some = np.arange(len(labels)) < 8 * n_people
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(rows(images[some]), labels[some])
+    recognizer.unexplained_ = 0.01  # everything is unexplained
+    found = recognizer.identify(rows(images[~some]))
+    assert {one.reason for one in found} == ({"unlike"} if n_people == 3 else {"unknown"})
+    assert recognizer.identify(rows(np.full((1, *SHAPE), 90, np.uint8)))[0].reason == "unlike"  # it shows nothing

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from helpers import run_command
 
 from visionnmf.apps.masquerade import Event, read_events, session_cutter, sessions
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
@@ -101,7 +102,7 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
     lines, message = NO_HISTORIES[name]
     path = tmp_path / "me.log"
     path.write_text("\n".join(lines))
-    with pytest.raises(UnreadableError, match=f"me.log: .*{message}.* say that the format is plain"):
+    with pytest.raises(UnreadableError, match=f"me.log: .*{message}.* give format='plain'"):
         list(read_events(path))
     assert len(list(read_events(path, format="plain"))) >= len(lines)
     few = ["ls", "cd"] * 20, ["ls a,b", "cp c,d e"], ["cd a; make", "cd b; ls -l"]
@@ -181,6 +182,42 @@ def test_what_is_no_time_is_counted(time):
     with pytest.warns(UserWarning, match=f"in 3 lines, first '{type(time).__name__}'"):
         found = [event.time for event in read_events(lines, format="jsonl")]
     assert found == [None, None, 3.0, None, None, None]
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("name", ["jsonl", "csv"])
+def test_lines_that_make_no_sense_are_counted(name, tmp_path):
+    """A fifth of a log vanished without a word."""
+    line = {"jsonl": '{"user": "ann", "command": "ls"}', "csv": "5,ann,ls"}[name]
+    header = ["time,user,command"] if name == "csv" else []
+    senseless = {"jsonl": [line[:20], "3", '{"user": "ann"}', '{"command": 3}', "[" * 60_000], "csv": ["5,ann", "5"]}[
+        name
+    ]
+    blank = ["", "  ", *header, {"jsonl": '{"command": ""}', "csv": "5,ann,"}[name]]  # no commands, and no faults
+    path = tmp_path / f"log.{name}"
+    path.write_text("\n".join([*header, line, *senseless, *blank, line]))
+    counted = f"the command cannot be read in {len(senseless)} lines, first "
+    with pytest.warns(UserWarning) as caught:
+        assert [event.command for event in read_events(path)] == ["ls", "ls"]
+    assert [str(one.message)[: len(str(path)) + 2 + len(counted)] for one in caught] == [f"{path}: {counted}"]
+    assert repr(senseless[0]) in str(caught[0].message)
+    model = tmp_path / "m.npz"
+    path.write_text("\n".join([*header, *[line] * 45, *senseless]))
+    for command in (("train", path, "--model", model, "--size", 10), ("score", model, path)):
+        found = run_command("masquerade", *command, "--json")
+        assert found.exit_code == 0, found.stderr
+        assert counted in "".join(json.loads(found.stdout.splitlines()[-1])["warnings"])
+    assert list(read_events(["{", "}", "ls -l", *blank[:2]], format="plain"))  # of plain text any line may be a command
+
+
+def test_the_command_says_how_a_format_is_given(tmp_path):
+    (tmp_path / "who.csv").write_text("time,user,what\n1,a,b\n")
+    refused = run_command("masquerade", "train", tmp_path / "who.csv", "--model", tmp_path / "m.npz")
+    assert refused.exit_code == 2 and "if each line is a command nevertheless, give --format plain" in refused.stderr
+    (tmp_path / "a.log").write_text("ls\ncd\nmake\n" * 30)
+    assert run_command("masquerade", "train", tmp_path / "a.log", "--model", tmp_path / "m.npz").exit_code == 0
+    refused = run_command("masquerade", "score", tmp_path / "m.npz", tmp_path / "who.csv")
+    assert refused.exit_code == 2 and "if each line is a command nevertheless, give --format plain" in refused.stderr
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
@@ -394,6 +431,8 @@ def test_garbage_is_no_fault_of_ours(seed, tmp_path):
 def test_short_logs_of_an_unknown_form_are_refused(form, n):
     commands = ["ls -la", "cd src", "git status", "vim a.py", "ls"] * 12
     lines = [form.format(command, n=10 + number) for number, command in enumerate(commands[:n])]
-    with pytest.raises(UnreadableError, match=r"commands would be .*say that|table without a command column"):
+    with pytest.raises(
+        UnreadableError, match=r"commands would be .*give format='plain'|table without a command column"
+    ):
         list(read_events(lines))
     assert len(list(read_events(commands[:n]))) == n

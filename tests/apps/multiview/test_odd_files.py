@@ -9,7 +9,7 @@ import pytest
 from helpers import run_command
 from model_files import rewrite
 
-from visionnmf.apps.multiview import ViewFit, fit_views, impute_views, load, transform_views
+from visionnmf.apps.multiview import ViewFit, fit_views, impute_views, inputs, load, transform_views
 from visionnmf.apps.multiview.inputs import read_labels, read_views
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import write_csv
@@ -206,3 +206,29 @@ def test_a_column_of_names_is_proposed_as_the_key(tmp_path):
     with pytest.raises(UnsupportedError, match=r"column id: must be a number; got s0; if .*give key='id'$"):
         read_views([tmp_path / "a.csv", tmp_path / "b.csv"])
     assert read_views([tmp_path / "a.csv", tmp_path / "b.csv"], key="id").keys == ["s0", "s1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (
+            "id,x\np0,1\np1,2\np2,3,4\n",
+            "id",
+            r"t\.csv: row 4 must have 2 cells as the first; got 3; put texts",
+        ),
+        ("id,x\np0,sea;sky\np1,sea\np2,sky\n", "id", r"t\.csv: row 2, column x: .*; words need a column each"),
+        ("x\n1\n2\n", None, "views must have the same number of rows; got photos 3, t 2"),
+        ("id,x\na,1\nb,2\n", "id", "photos and t have no key in common"),
+        ("id,x\np1,1\np1,2\n", "id", "t: the key 'p1' stands in two rows"),
+    ],
+)
+@pytest.mark.parametrize("first", ["photos", "t.csv"])
+def test_tables_are_read_before_photographs_are_described(here, monkeypatch, text, key, message, first):
+    """A broken table was found a minute after the command began."""
+    (here / "photos").mkdir()
+    for number in range(3):
+        (here / "photos" / f"p{number}.png").touch()
+    (here / "t.csv").write_text(text)
+    monkeypatch.setattr(inputs, "_describe", lambda *_, **__: pytest.fail("described"))
+    with pytest.raises((UnreadableError, UnsupportedError), match=message):
+        read_views(sorted(["photos", "t.csv"], key=lambda name: name != first), key=key)

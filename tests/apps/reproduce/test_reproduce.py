@@ -109,7 +109,24 @@ def test_the_page_sets_the_paper_and_ours_side_by_side(calls, tmp_path):
     assert (tmp_path / "made" / "fig-1-quick-2.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_several_items_name_their_pictures(calls, tmp_path):
+    run = run_command("reproduce", "--all", "--quick", "--out", tmp_path)
+    for number, suffix in ((1, "svg"), (2, "png")):
+        assert f"wrote {tmp_path / 'made' / f'fig-1-quick-{number}.{suffix}'}" in run.stdout
+
+
+def test_a_figure_that_the_paper_lacks_leaves_no_empty_part(monkeypatch, tmp_path):
+    rows = [Row("area", 0.133), Row("error", 12.5, 10), Row("order", "yes", "yes")]
+    one = Experiment("made/fig-1", "a", run=lambda sizes: Result(rows))
+    monkeypatch.setattr(registry, "PAPERS", {"made": registry.Paper("Made", (one,))})
+    monkeypatch.setattr(registry, "EXPERIMENTS", {one.name: one})
+    lines = reproduce([one.name], out=tmp_path)[0].lines
+    assert lines[1:] == ["  area: ours 0.133", "  error: paper 10; ours 12.5; +2.5", "  order: paper yes; ours yes"]
+
+
 def test_an_unknown_name_has_the_nearest(calls, tmp_path):
+    run = run_command("reproduce", "foo", "--out", tmp_path / "out")
+    assert run.exit_code == 2 and "items; got 'foo'; `visionnmf reproduce --list` has all" in run.stderr
     run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out", "--report", tmp_path / "new" / "page.html")
     assert run.exit_code == 2 and "the nearest is made/fig-1" in run.stderr
     run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "out", "--data", tmp_path / "nothing")
