@@ -28,7 +28,7 @@ from .pool import open_pool
 
 RESULTS = "results.csv"
 DEVIATION = "_deviation"  # how the columns end that hold standard deviations over splits
-SETTINGS = ("scale",)  # that are not whole numbers, as scores are not
+SETTINGS = ("scale",)  # columns of floats that are settings, not scores
 # What a job's data or method may cause; other errors are faults of ours and end the run.
 FAILURES = (VisionNMFError, OSError, MemoryError, ValueError, ArithmeticError)
 

@@ -54,7 +54,7 @@ def train(
 
     Labels are a CSV file (on each line the name of a photograph, then its words), JSON Lines ({"file": ..., "words":
     [...]}), or the keywords that photo managers keep in IPTC, XMP and sidecars. In CSV, commas, semicolons and bars
-    part words even within quotes; words that hold some need JSON Lines.
+    separate words, even within quotes. Write words that contain one of them in JSON Lines.
 
     \b
     Examples:

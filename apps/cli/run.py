@@ -190,7 +190,7 @@ class Run:
         for argument in arguments:
             with self.attempt(argument):
                 inputs = find_inputs(argument, suffixes, recursive, out)
-                results = _results_among(inputs) if os.path.isdir(argument) else ()
+                results = _results_among(inputs) if os.path.isdir(argument) else set()
                 if results:
                     self.remark(f"{argument}: {counted(len(results), 'result')} beside the inputs left out")
                 for given in inputs:
@@ -295,7 +295,7 @@ class Run:
         for first, *others in self._outdated.values():
             if others and not verbosity().verbose:
                 names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)
-                say(f"for the reason of {first}, {len(others)} more of {self.total} {self.kind} failed: {names}")
+                say(f"{len(others)} more of {self.total} {self.kind} failed for the same reason as {first}: {names}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):
@@ -416,12 +416,12 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
     return [Input(source) for source in expand_inputs([argument])]
 
 
-def _results_among(inputs: list[Input]) -> list[Input]:
+def _results_among(inputs: list[Input]) -> set[Input]:
     """Return which files of a folder are results of others."""
     from visionnmf.apps.made import is_made_beside
 
     stems = {os.path.splitext(given.source)[0] for given in inputs}
-    return [given for given in inputs if is_made_beside(given.source, stems)]
+    return {given for given in inputs if is_made_beside(given.source, stems)}
 
 
 def placed(inputs: list[Input], out: Path | None) -> list[Input]:

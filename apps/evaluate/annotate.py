@@ -69,7 +69,9 @@ def study(
     if set(found.files) & set(model.files):
         notes.append("training images are among these, so the scores are too good")
     elif found.extraction is None and own & learnt:  # the names in a table lack the folder that was read
-        notes.append("images of training have the same names as some of these; if they are these, scores are too good")
+        notes.append(
+            "some of these images have the names of training images; if they are the same, the scores are too good"
+        )
     return Study(
         jobs={method: (method,) for method in methods},
         work=partial(score_method, truth, given),

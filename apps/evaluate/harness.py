@@ -111,9 +111,11 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
     files = []
     table = [{name: _known(value) for name, value in line.items()} for line in study.lines(rows)]
     draw = partial(bar_figure, table) if study.draw is None else partial(study.draw, rows)
+    drawings = {"Scores of the methods": draw} if score_columns(table) else {}
     if comparison.out is not None:
-        if comparison.plots and score_columns(table):
-            save_figure(draw(), comparison.out / study.picture)
+        pictures = pictures if drawings else []
+        for name in pictures:
+            save_figure(draw(), comparison.out / name)
         files = [comparison.out / name for name in (RESULTS, *pictures)]
     return Report(
         figures={"heading": study.heading, "table": table, "rows": rows},
@@ -122,7 +124,7 @@ def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: S
         outputs=[str(file) for file in files],
         skipped=[*study.skipped, *dict.fromkeys(problems)],
         notes=study.notes,
-        shown={"drawings": {"Scores of the methods": draw}},
+        shown={"drawings": drawings},
     )
 
 

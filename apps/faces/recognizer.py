@@ -428,6 +428,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         of_images.check_labels(y, data)
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
+        if names is not None and len(names) != len(data):
+            raise ParameterError(f"names must be one for each image, {len(data)}; got {len(names)}")
         first = self.classes_.tolist()[0]
         if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
             raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
@@ -448,8 +450,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             before.append(owners.get(number))
             owners.setdefault(number, person)
         self.digests_ = np.concatenate([self.digests_, new])
-        of_images.warn_of_doubtful(identities, before, labels, empty, names)
         self._fit_classifier()
+        of_images.warn_of_doubtful(identities, before, labels, empty, names)
         return self
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:

@@ -326,5 +326,5 @@ def add_person(
         inputs=list(map(str, sources)),
         outputs=[str(out)],
         skipped=skipped,
-        notes=[*(str(warning.message) for warning in caught), note],
+        notes=[*(str(one.message) for one in caught if issubclass(one.category, UserWarning)), note],
     )

@@ -50,8 +50,8 @@ class SessionResult:
         The anomaly score in deviations from the user's usual cost, and the threshold; None if it was not judged.
     verdict : {"own", "alarm", "learning", "too short", "unknown user"}
         ``"learning"``: the user has too few sessions for alarms. ``"too short"``: the session has less than a tenth of
-        the user's usual length and raises no alarm; it clears nobody, and is not learnt. ``"unknown user"``: the model
-        does not have this user; train it, or give ``source=LogSource(user=...)``.
+        the user's usual length and raises no alarm. It is too short to show that the user typed it, and is not learnt.
+        ``"unknown user"``: the model does not have this user; train it, or give ``source=LogSource(user=...)``.
     reasons : list of Reason
         The commands that raised the score, the largest share first.
     severity : {"low", "medium", "high"} or None
@@ -108,7 +108,7 @@ class SessionResult:
         if self.score is None:
             return [f"{head} ({counted(self.n_commands, 'command')})"]
         severity = f", {self.severity}" if self.severity else ""
-        before = ", learnt before or older" if self.learnt_before else ""
+        before = ", learnt before, or older than the last one learnt" if self.learnt_before else ""
         lines = [f"{head}, score {self.score:.1f} (threshold {self.threshold:.1f}{severity}){before}"]
         if self.verdict != "alarm" or not self.reasons:
             return lines

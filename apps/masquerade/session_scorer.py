@@ -377,15 +377,17 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Returns
         -------
         float
-            The anomaly score plus a fifth of the previous session's; 0 for a session that is empty or too short
-            to clear its user, which changes nothing.
+            The anomaly score plus a fifth of the previous session's. A session that is too short to clear its user
+            gets its own score alone, an empty one 0; both change nothing.
         """
         check_is_fitted(self, "profile_")
         counted = count_session(session)
-        if not counted.length or self.too_short(session):
+        if not counted.length:
             return 0.0
         cost, _ = self.profile_.cost(counted)
         alone = self._anomaly(cost, counted)
+        if self.too_short(session):
+            return alone
         anomaly = alone + CARRY * self.previous_score_
         self.previous_score_ = min(max(alone, -CARRY_LIMIT), CARRY_LIMIT)  # for the next session
         if accept is None:

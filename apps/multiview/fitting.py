@@ -31,7 +31,9 @@ Array = NDArray[Any]
 
 CODES_SUFFIXES = (".csv", ".npy")
 GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
-NOTHING_SHARED = "  no component serves two views, so a missing one is predicted by its mean; do rows belong together?"
+NOTHING_SHARED = (
+    "  no component serves two views, so a missing one is filled in alike for all; do rows belong together?"
+)
 NOTHING_PRIVATE = "  what a single view has is not among these components; a higher rank may find it"
 MOSTLY = 0.9  # share of a component's energy in one view from which the summary counts it as hardly shared
 MOST_LETTERS = 60  # of a view's name that go into the name of its file
@@ -67,7 +69,7 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
         f"{counted(figures['samples'], 'sample')}, {views}: {', '.join(kinds)} ({figures['seconds']:.1f} s)",
         f"  loss: {figures['loss']}",
         *map(_view_line, figures["views"]),
-        *[NOTHING_SHARED] * (several and figures["private"] + figures["unused"] == figures["n_components"]),
+        *[NOTHING_SHARED] * (several and 0 < figures["private"] == figures["n_components"] - figures["unused"]),
         *[NOTHING_PRIVATE] * (several and figures["private"] == figures["unused"] == 0),
     ]
 

@@ -22,7 +22,7 @@ from visionnmf.apps.runner import score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
 from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
 
-from .page import LARGE, SMALL, Block, Clip, Page, as_clip, cell, share_cell, written
+from .page import LARGE, MOST_ROWS, SMALL, Block, Clip, Page, as_clip, cell, share_cell, written
 
 CLIP_FRAMES, CLIP_WIDTH = 150, 320  # of a video's players
 CAPTION = 20  # pixel rows above the panels of a preview
@@ -146,7 +146,8 @@ class BackgroundPage(Page):
             left, wide = (round(100 * side / max(last - first, 1e-9), 2) for side in (start - first, end - start))
             spans.append({"left": left, "wide": wide, "lane": lane})
             file = results.with_name(event["thumbnail"])
-            image = self.image(str(file), f"event {event['event']}", SMALL) if file.is_file() else None
+            is_shown = len(rows) < MOST_ROWS and file.is_file()
+            image = self.image(str(file), f"event {event['event']}", SMALL) if is_shown else None
             frame = None if clip is None else int(np.abs(moments - event["peak_time"]).argmin())
             times = [cell(_clock(start)) | {"sort": start}, cell(_clock(end)) | {"sort": end}]
             times.append(cell(round(end - start, 1), text=f"{end - start:.1f}"))
@@ -154,6 +155,7 @@ class BackgroundPage(Page):
             link = clip_file and cell(event["clip"], href=quote(os.fsencode(clip_file)))  # the page may be elsewhere
             seek = image and cell("") | {"image": image, "frame": frame}
             rows.append([seek, event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
+        self.limits["events of the timeline"] += max(0, len(spans) - MOST_POINTS)
         block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": len(ends)}
         yield block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(rows), "event")}
         kept = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]

@@ -164,7 +164,7 @@ class Segment(Panel):
     def _is_unsaved(self) -> bool:
         """Return whether something was drawn, or cut in another way, since it was saved or opened."""
         layer, (_, labels, marks) = self.made(OUTPUT), self._kept
-        aside = any(each.metadata.get(BY_HAND) is self._image for each in self.viewer.layers)
+        aside = any(each.metadata.get(BY_HAND, self) is self._image for each in self.viewer.layers)
         is_same = (layer is None or np.array_equal(layer.data, labels)) and np.array_equal(self._marks(), marks)
         return self.image.value is not None and (aside or not is_same)
 

@@ -143,10 +143,12 @@ def test_one_line_says_why_many_results_are_out_of_date(tmp_path):
         assert "a_labels.png: was made with the usual settings, and not with --segments 3; give --force" in lines[-4]
         assert "f_labels.png: was made from an input with other content" in lines[-3]
         listed = ", ".join(str(tmp_path / "in" / name) for name in names[1:4])
-        assert lines[-2].endswith(f"{tmp_path / 'in' / 'a.png'}, 4 more of 6 images failed: {listed}, ...")
+        assert lines[-2].endswith(
+            f"4 more of 6 images failed for the same reason as {tmp_path / 'in' / 'a.png'}: {listed}, ..."
+        )
         assert lines[-1].endswith("6 of 6 images failed") and len(lines) == 4
     loud = run(*command, "--segments", 3, "-v")
-    assert loud.stderr.count("and not with --segments 3") == 5 and "for the reason of" not in loud.stderr
+    assert loud.stderr.count("and not with --segments 3") == 5 and "for the same reason as" not in loud.stderr
 
 
 def test_inputs_of_one_stem_do_not_take_each_others_results(tmp_path):

@@ -48,6 +48,13 @@ def test_the_table_has_a_deviation_where_there_are_several_values():
     assert document["table"][1]["never"] is None and document["table"][0]["error_deviation"] == 0.125
 
 
+def test_without_any_score_nothing_is_drawn(tmp_path):
+    lines = {"lines": lambda rows: [{"method": "a", "score": float("nan")}], "heading": "no score"}
+    report = evaluate(Study(**{**vars(study()), **lines}), Comparison(out=tmp_path, plots=True))
+    assert report.outputs == [str(tmp_path / "results.csv")] and not report.shown["drawings"]
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".png"] == []
+
+
 def test_a_failed_job_is_one_sentence_and_is_tried_again(tmp_path):
     here = Comparison(out=tmp_path)
     found = evaluate(study(most=3), here)

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 from visionnmf.apps.faces import FaceModel, FaceRecognizer, distances, identification, images as of_images, save
 from visionnmf.datasets import corrupt
+from visionnmf.exceptions import ParameterError
 from visionnmf.io import read_image
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -101,6 +103,22 @@ def test_a_landscape_among_added_images_counts_for_that_person_alone(model, face
     after = recognizer.identify(rows(photographs[1:]))
     assert "unlike" in before
     assert all(one.reason == was for one, was in zip(after, before, strict=True) if one.nearest != "Lake")
+
+
+def test_a_warning_that_is_an_error_leaves_a_whole_recognizer(model, faces, photographs):
+    recognizer = copy.deepcopy(model[1])
+    with pytest.raises(ParameterError, match="names must be one for each image, 1; got 2"):
+        recognizer.add(rows(photographs[:1]), ["Lake"], names=["a", "b"])
+    assert "Lake" not in recognizer.classes_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="unlike a face"):
+            recognizer.add(rows(photographs[:1]), ["Lake"])
+    expected = copy.deepcopy(model[1])
+    with pytest.warns(UserWarning):
+        expected.add(rows(photographs[:1]), ["Lake"])
+    pixels = rows(faces.images)
+    assert recognizer.predict(pixels).tolist() == expected.predict(pixels).tolist()
 
 
 def test_a_picture_that_is_too_unlike_for_a_name_and_not_for_a_face(model, folder):

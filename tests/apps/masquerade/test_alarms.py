@@ -120,7 +120,7 @@ def test_a_log_that_is_read_again_is_judged_and_not_learnt_again(jobs, timed, mo
     assert [one["learnt_before"] for one in night()] == [True] * 4 + [False]
     assert load(kept).scorers["ann"].n_sessions_ == load(model).scorers["ann"].n_sessions_ + 2
     text = run_command(*base[:4], "--keep").stdout
-    assert ", learnt before or older\n" in text and text.splitlines()[-1].startswith(
+    assert ", learnt before, or older than the last one learnt\n" in text and text.splitlines()[-1].startswith(
         "5 sessions learnt before, or older"
     )
     if timed:  # the shell has cut off the beginning, so the sessions are others

@@ -443,13 +443,14 @@ def test_closing_the_window_asks_about_unsaved_work(way, screen, photo, monkeypa
     answers = [no, yes]
     monkeypatch.setattr(QMessageBox, "question", lambda *given: asked.append(given[2]) or answers[len(asked) - 1])
     monkeypatch.setattr(ConfirmCloseDialog, "exec_", lambda dialog: ConfirmCloseDialog.DialogCode.Accepted)
-    for ends in ("nothing was drawn", "saved", "answered"):
+    for ends in ("not begun", "nothing was drawn", "saved", "answered"):
         viewer = napari.Viewer()
         widget = opened(viewer, photo, "Segment")
         window = viewer.window._qt_window
-        click(widget.start)
-        wait(widget)
-        if ends != "nothing was drawn":
+        if ends != "not begun":
+            click(widget.start)
+            wait(widget)
+        if ends not in ("not begun", "nothing was drawn"):
             click(widget.draw)
             stroke(widget.markers.value, 1, 60 if ends == "saved" else 200, (40, 400))
             wait(widget)
