@@ -150,13 +150,15 @@ def limits() -> None:
         print(f"| {n} | {' | '.join(cells)} |")
     print("\n## Sessions of the next user in place of one's own: how many until ten in a row are accepted\n")
     for name, low, high in GROUPS[:2]:
-        stays = []
+        stays, later = [], []
         for user in range(low, high):
             other = sessions[low + (user + 1 - low) % (high - low)]
             flags = [scorers[user].update(session) > scorers[user].threshold_ for session in other]
             stays.append(next((i for i in range(len(flags) - 9) if not any(flags[i : i + 10])), len(flags)))
+            later += flags[stays[-1] :]
         low, middle, high = np.percentile(stays, [25, 50, 75])
-        print(f"users {name}: median {middle:.0f}, quartiles {low:.0f} to {high:.0f}")
+        rejected = f"{100 * np.mean(later):.1f} % of the later ones are rejected"
+        print(f"users {name}: median {middle:.0f}, quartiles {low:.0f} to {high:.0f}; {rejected}")
 
 
 def speed() -> None:

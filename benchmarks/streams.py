@@ -80,7 +80,7 @@ def memory() -> None:
 
 
 def sources() -> None:
-    """Measure what reading in chunks costs; of the first two these are views, so nothing is read."""
+    """Measure what reading in chunks costs. Chunks of the first two are views, of which nothing is read."""
     rng = np.random.default_rng(0)
     X = rng.random((N_ROWS, N_FEATURES)).astype(np.float32)
     print(f"\n## Reading {N_ROWS} rows of {N_FEATURES} float32 in chunks of {CHUNK}\n")

@@ -22,8 +22,7 @@ FAMILIAR = {
     *("decision_function", "fit", "fit_transform", "inverse_transform", "partial_fit", "predict", "predict_proba"),
     *("score", "score_samples", "set_params", "transform", "as_dict"),
     *("cluster_address", "installed_by", "is_shared"),
-    *("component", "get_feature_names_out", "lipschitz", "rescaled", "timed", "value"),
-    *("plot", "from_estimator", "from_predictions", "from_result"),  # the display
+    *("component", "get_feature_names_out", "rescaled", "timed", "plot"),
 }
 
 IGNORED = {

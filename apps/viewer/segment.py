@@ -131,8 +131,11 @@ class Segment(Panel):
     def _reopen(self) -> None:
         """Open what was saved of the image: scribbles, how it was cut, and labels that were drawn by hand."""
         self._kept, files = (None, None, None), [self._file(ending) for ending in (LABELS, SCRIBBLES)]
-        record, drawn = record_of(files[0]) or {}, None
+        record, labels, drawn = record_of(files[0]) or {}, np.zeros(0), None
+        with suppress(VisionNMFError):
+            ((labels, *_),) = read(files[0])
         is_ours = self._source is not None and record.get("input") == made_of(self._source, {})["input"]
+        is_ours = is_ours and labels.shape == self._image.shape[:2]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
         # there may be no files, or those of others, who may have changed them
         with suppress(VisionNMFError, ValueError, TypeError, OverflowError):
@@ -144,22 +147,19 @@ class Segment(Panel):
                     elif not self.markers.value.data.any():
                         exchange(self.markers.value, drawn.copy())
             if is_ours:
-                self.way.value = next((way for way in WAYS.values() if way in settings), "scale")
+                self.formats.value = tuple(settings.get("formats", self.formats.value))
                 self.scale.value = settings.get("scale", load_border_model().scale)
                 self.number.value = settings.get("n_segments", self.number.value)
-                self.formats.value = tuple(settings.get("formats", self.formats.value))
+                self.way.value = next((way for way in WAYS.values() if way in settings), "scale")
 
         def show() -> None:
             """Show the labels of the file, which may have been drawn by hand."""
-            with suppress(VisionNMFError):
-                ((labels, *_),), layer = read(files[0]), self.made(OUTPUT)
-                if is_ours and labels.shape == layer.data.shape:
-                    self._kept = self.folder.value, labels, drawn
-                    self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
-                    layer.data = labels
-                    self._repeat()
+            self._kept = self.folder.value, labels, drawn
+            self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
+            self.made(OUTPUT).data = labels
+            self._repeat()
 
-        self.cut(then=show)
+        self.cut(then=show if is_ours else lambda: None)
 
     def _is_unsaved(self) -> bool:
         """Return whether something was drawn, or cut in another way, since it was saved or opened."""

@@ -14,6 +14,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NEED_DATA = [
     "annotation",
     "background",
+    "background_live",
     "cluster",
     "face_peers",
     "faces",
@@ -24,7 +25,6 @@ NEED_DATA = [
     "segmentation",
 ]
 OTHERS = [
-    "background_live",
     "convergence",
     "dask_blocks",  # without its parts that start several clusters or take long
     "frobenius",
@@ -37,10 +37,11 @@ OTHERS = [
     "streams",
 ]
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
-SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"], "background_live": ["rate", "memory"]}
+SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
     "annotation": ["corel", "jpegs", "online", "scale"],
     "background": ["events", "live", "masks", "table", "fog", "robust", "small"],
+    "background_live": ["rate", "highway", "memory"],
     "cluster": ["speed", "killed"],
     "face_peers": ["peers"],
     "faces": [
@@ -63,7 +64,11 @@ PARTS = {
     "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],
 }
 
-MADE = {"annotation": ["scale"], "multiview": ["planted", "speed"]}  # parts of these that make their data
+MADE = {
+    "annotation": ["scale"],
+    "background_live": ["rate", "memory"],
+    "multiview": ["planted", "speed"],
+}  # parts of these that make their data
 
 
 @pytest.fixture

@@ -405,7 +405,10 @@ def test_a_folder_with_fewer_pictures_than_one_in_it_is_doubted(tmp_path):
     (clip / "1.png").unlink()
     result = run_command("background", clip, "--out", tmp_path / "out")
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
-    assert f"than its 0 pictures: groundtruth (2), input (2); give {clip / 'input'} if that is the" in result.stderr
+    assert (
+        f"folders in it hold pictures: groundtruth (2), input (2); give {clip / 'input'} if that is the"
+        in result.stderr
+    )
 
 
 @pytest.mark.slow

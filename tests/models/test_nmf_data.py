@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import EfficiencyWarning
 
-from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty
+from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
 
 WEIGHTED = given_where(lambda record: record.beta in (None, 1.0, 2.0))  # those that take zeros
@@ -117,16 +117,18 @@ def test_features_without_an_entry_that_counts_are_named(rng):
     weights[:, [2, 5]] = 0
     stored = sp.csr_array(np.where(np.arange(6) == 3, 0, X))
     for fit, sentence in (
-        (lambda: NMF(2, missing_values=np.nan).fit(gaps), "of 1 feature, such as 4"),
-        (lambda: OnlineNMF(2, missing_values=np.nan).fit(gaps), "of 1 feature, such as 4"),
-        (lambda: NMF(2, loss="frobenius").fit(X, weights=weights), "of 2 features, such as 2"),
-        (lambda: NMF(2, loss="frobenius", missing_values=0).fit(stored), "of 1 feature, such as 3"),
+        (lambda: NMF(2, missing_values=np.nan).fit(gaps), "1 feature of X count, such as feature 4"),
+        (lambda: OnlineNMF(2, missing_values=np.nan).fit(gaps), "1 feature of X count, such as feature 4"),
+        (lambda: NMF(2, loss="frobenius").fit(X, weights=weights), "2 features of X count, such as feature 2"),
+        (lambda: NMF(2, loss="frobenius", missing_values=0).fit(stored), "1 feature of X count, such as feature 3"),
     ):
-        with pytest.warns(UserWarning, match=f"X has no entry that counts {sentence}: predictions") as found:
+        with pytest.warns(UserWarning, match=f"none of the entries of {sentence}: predictions") as found:
             fit()
         assert found[0].filename == __file__
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "X has no entry")
+        warnings.filterwarnings("error", "none of the entries")
+        for seed in range(3):  # these hide entries themselves
+            select_rank(rng.random((8, 40)) + 0.1, [1, 2], fraction=0.5, random_state=seed)
         NMF(2, loss="frobenius", missing_values=np.nan, random_state=0).fit(np.where(gaps > 0.2, gaps, np.nan)[:, :4])
 
 

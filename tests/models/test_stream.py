@@ -325,6 +325,16 @@ def test_a_checkpoint_is_of_the_same_data(form, tmp_path):
     assert live.n_samples_seen_ == 2 * len(X)
 
 
+def test_the_same_data_may_come_in_other_chunks_and_after_a_live_source_not(tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    model = learnt([X[:10], X[10:]], checkpoint=path)
+    for pieces in ([X[:3], X[3:60], X[60:]], iter([X])):
+        np.testing.assert_array_equal(learnt(pieces, checkpoint=path).components_, model.components_)
+    learnt(iter([X]), checkpoint=Checkpoint(path, live=True))
+    with pytest.raises(ParameterError, match=r"of the same data; got .*, which is of a live source; remove it"):
+        learnt([X], checkpoint=path)
+
+
 def test_a_checkpoint_is_of_the_same_names(tmp_path):
     path, frame = tmp_path / "checkpoint.npz", pandas.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
     for form in (lambda each: each, lambda each: [each]):

@@ -204,7 +204,7 @@ def fit(
     The end of a plateau is not waited for above the objective `rival`, that of a better fit.
     """
     rule = None if stop == "auto" else STOPPING_RULES[stop](problem, Wt, H, tol)
-    on_device = is_not_numpy(problem.X)  # where nothing tells of the gradient
+    on_device = is_not_numpy(problem.X)  # where the gradient is not computed
     return run(
         (ON_DEVICE[solver] if on_device else SOLVERS[solver].iterate)(problem, Wt, H, max_iter=max_iter),
         problem.loss,
@@ -214,7 +214,7 @@ def fit(
         objective=lambda: problem.objective(Wt, H),
         optimality=None
         if on_device
-        else lambda: 0.0 if problem.objective(Wt, H) > rival else optimality(problem, Wt, H),
+        else lambda: 0.0 if rival < math.inf and problem.objective(Wt, H) > rival else optimality(problem, Wt, H),
         exact_objective=lambda: exact_objective(problem),
     )
 

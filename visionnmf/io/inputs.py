@@ -150,8 +150,8 @@ def find_files(
     if not found:
         kinds = ", ".join(sorted(suffix.removeprefix(".") for suffix in wanted))
         has_folders = not recursive and any(entry.is_dir() for entry in Path(folder).iterdir())
-        hint = fuller_folders(folder, 0) if suffixes == VIDEO_SUFFIXES else ""
-        hint = f"; {hint or deeper}" if hint or has_folders else ""
+        hints = [fuller_folders(folder, 0) if suffixes == VIDEO_SUFFIXES else "", deeper if has_folders else ""]
+        hint = "".join(f"; {each}" for each in hints if each)
         raise UnreadableError(f"{folder}: no file in this folder ends in {kinds}{hint}")
     return sorted(found, key=lambda name: Path(name).parts)
 
@@ -223,8 +223,8 @@ def fuller_folders(source: str | Path, count: int) -> str:
     names = ", ".join(f"{os.path.basename(path)} ({n})" for path, n in list(inner.items())[:SHOWN_FOLDERS])
     wanted = max(inner, key=lambda path: (os.path.basename(path) == "input", inner[path]))  # as in CDnet
     more = ", ..." if len(inner) > SHOWN_FOLDERS else ""
-    held = f"folders in it hold more than its {counted(count, 'picture')}: {names}{more}"
-    return f"{held}; give {wanted} if that is the video"
+    held = f"more than its {counted(count, 'picture')}" if count else "pictures"
+    return f"folders in it hold {held}: {names}{more}; give {wanted} if that is the video"
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

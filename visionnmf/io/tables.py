@@ -401,7 +401,7 @@ def _of_frame(file: Path, frame: Any, key: str | None, decimal: str, above: int)
                 name = _shown(frame.columns[j])
                 cure = f"; if this column names the samples, give key={name!r}" if key is None else ""
                 if any(WORDS.search(str(each)) for each in column):
-                    cure = "; words need a column each, with 1 where a sample has the word and 0 where not"
+                    cure = f"; words need a column each, with 1 where a sample has the word and 0 where not{cure}"
                 where = f"{file}: row {row + above}, column {name}"
                 raise UnsupportedError(f"{where}: must be a number; got {_shown(str(cell))}{cure}")
             X[row, j] = number

@@ -21,8 +21,8 @@ from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError
 
 from .blocks import DaskBlocks
+from .chunks import joined
 from .data_checks import is_dask
-from .stream import joined
 
 Batch = Problem | tuple[Any, Any]  # checked, or data and weights of the entries as they were given
 

@@ -18,6 +18,7 @@ from visionnmf.io.npz_files import NUMBERS
 
 from .data_checks import feature_names, other_names
 
+SOME_ROWS = 16  # first samples of an iterable, by which it is known again
 BLOCK_BYTES = 16 << 20  # read at a time, unless the caller asks for more
 
 
@@ -106,12 +107,17 @@ class Iterated:
         self.names: list[str] | None = None
 
     def some(self) -> tuple[Any, list[str] | None]:
-        """Return the samples of the first chunk, which comes again, or None, and the names of the features."""
+        """Return the first samples, which come again, or None, and the names of the features."""
         source = self._source
         if isinstance(source, Iterator):
             self._source, source = tee(source)
-        ahead = Iterated(source)
-        return next(ahead.chunks(1), None), ahead.names
+        ahead, parts, missing = Iterated(source), list[Any](), SOME_ROWS
+        for chunk in ahead.chunks(1):
+            parts.append(chunk[:missing])
+            missing -= parts[-1].shape[0]
+            if not missing:
+                break
+        return joined(parts) if parts else None, ahead.names
 
     def chunks(self, size: int, skip: int = 0) -> Iterator[Any]:
         """Yield the items as checked matrices of any number of rows, whatever `size` is wanted, without `skip` rows."""
@@ -123,7 +129,9 @@ class Iterated:
             if self._n_features is None:
                 self._n_features, self.names = chunk.shape[1], names
             elif names != self.names:
-                got = other_names(names, self.names) if names and self.names else "names in only one of these cases"
+                got = (
+                    other_names(names, self.names) if names and self.names else "names of features in only one of them"
+                )
                 raise ParameterError(
                     f"chunk {number} must have the columns of the chunks before it, in their order; got {got}"
                 )

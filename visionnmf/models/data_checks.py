@@ -230,6 +230,10 @@ def check_weights(
     return X, full
 
 
+class UnseenWarning(UserWarning):
+    """The warning about features none of whose entries counts."""
+
+
 def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
     """Warn of features none of whose entries counts in a fit in memory."""
     if problem.weights is not None and not is_not_numpy(problem.weights):
@@ -242,9 +246,9 @@ def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
     if not seen.all():
         count = counted(int(np.count_nonzero(~seen)), "feature")
         warnings.warn(
-            f"X has no entry that counts of {count}, such as {int(seen.argmin())}: predictions of them mean nothing; "
-            "leave them out",
-            UserWarning,
+            f"none of the entries of {count} of X count, such as feature {int(seen.argmin())}: predictions there mean "
+            "nothing; leave them out",
+            UnseenWarning,
             stacklevel=stacklevel,
         )
 

@@ -18,7 +18,7 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.stopping import ScaleWarning
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import fitted_loss, loss_in_use
+from .data_checks import UnseenWarning, fitted_loss, loss_in_use
 
 SPLITS = 2
 RANK_SPLITS = 3
@@ -95,7 +95,9 @@ def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))
     for warning in caught:
-        if not issubclass(warning.category, ConvergenceWarning | ScaleWarning):  # of penalties the main fit warns
+        if not issubclass(
+            warning.category, ConvergenceWarning | ScaleWarning | UnseenWarning
+        ):  # the main fit has its own
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return W, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 

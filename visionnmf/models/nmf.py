@@ -398,8 +398,8 @@ class NMF(WithPenalties, LinearModel):
             if separable and is_free:
                 limits(fitted, *factors)
                 spread_apart(fitted, *factors)
-            # a start that is behind by more than `tol` where the rule holds is not expected to win
-            rival = (1 + self.tol) * min(objectives, default=math.inf)
+            # a start that is behind by more than `tol` hardly wins; doubtful ones are compared at their ends
+            rival = math.inf if doubtful else (1 + self.tol) * min(objectives, default=math.inf)
             found = limits(fitted, *factors, callback=report, rival=rival)
             objectives.append(found.history[-1])
             return found, factors

@@ -239,6 +239,8 @@ class _Stream:
                 what, got = f"a stream with {name}={value}", f" with {stream[name]}"
                 if name == "data":
                     what, got = "the same data", ", where samples or names of features are others"
+                    if stream[name] is None:
+                        got = ", which is of a live source"
                 raise ParameterError(f"checkpoint must be of {what}; got {path}{got}; remove it, or pass resume=False")
         restore(self.model, saved)
         self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch

@@ -33,7 +33,7 @@ def screen():
 
 @pytest.fixture
 def viewer(screen, tmp_path, monkeypatch):
-    """An empty viewer, in a folder of its own; what it notifies is in `viewer.said`."""
+    """An empty viewer, in a folder of its own; what it notifies is in `SAID[0]`."""
     import napari
     from napari.utils.notifications import notification_manager
 

@@ -280,6 +280,7 @@ class AdmmInMemory:
             V = product[: stop - start]
             B = self._write_targets(start, stop, step, V)  # writes V, and returns H @ V.T
             # HALS on columns start:stop of `Wt`, to the first of which column 0 of `B` belongs; with `back_and_forth`
+            # every second sweep runs backward
             hals_columns(Wt, step.gram, B, start, *box, l1, l2, SWEEPS, self.back_and_forth, start, stop)
             right += Wt[:, start:stop] @ V
         return right

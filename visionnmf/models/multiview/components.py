@@ -25,6 +25,7 @@ from visionnmf.engine.solving import SOLVERS, solve_codes
 from visionnmf.engine.starts import STARTS
 from visionnmf.engine.stopping import ZeroCodesWarning, warn_not_converged, warn_zero_codes
 from visionnmf.models.data_checks import (
+    UnseenWarning,
     check_loss,
     check_positive,
     check_range,
@@ -334,6 +335,8 @@ def warn_once(model: Any, caught: Sequence[warnings.WarningMessage], penalty: st
         result = getattr(warning, "result", None)  # of a fit that did not converge; other warnings have none
         if isinstance(warning, ZeroCodesWarning):
             zero.append(warning)
+        elif isinstance(warning, UnseenWarning):  # the check of the views has said so
+            continue
         elif result is None:
             warnings.warn(warning, stacklevel=5)
         elif not issued:
