@@ -5,6 +5,7 @@ import re
 import shutil
 import struct
 import sys
+import zlib
 from types import SimpleNamespace
 
 import av
@@ -292,6 +293,18 @@ def test_flipped_bits_give_frames_or_one_line(files, tmp_path, name, capfd):
         except MediaError as error:
             assert "\n" not in str(error)
     assert capfd.readouterr().err == ""
+
+
+def test_damaged_frames_are_the_same_twice(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = np.kron(rng.integers(0, 256, (40, 30, 40, 3), np.uint8), np.ones((1, 8, 8, 1), np.uint8))
+    data = bytearray(encode(tmp_path / "whole.mp4", "libx264", "yuv420p", frames=frames).read_bytes())
+    for position in rng.integers(len(data) // 10, len(data) * 9 // 10, 60):
+        data[position] ^= 1 << int(rng.integers(8))
+    path = tmp_path / "flipped.mp4"
+    path.write_bytes(data)
+    first, *others = (zlib.crc32(np.array(list(VideoReader(path))).tobytes()) for _ in range(5))
+    assert others == [first] * 4
 
 
 def test_the_file_that_takes_opencv_down():

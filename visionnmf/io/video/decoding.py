@@ -44,9 +44,9 @@ _TIMED_CONTAINERS = {"matroska", "webm", "mov", "mp4", "flv"}
 # PyAV 18 stops at metadata that are not UTF-8 unless this argument is given. PyAV 19 reads them and refuses it.
 METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(InputContainer, "metadata_errors") else {}
 
-# A fixed number, because the frames that survive before a cut and the bytes that x264 writes depend on it, and the same
-# file should give the same result on every machine.
-CODEC_THREADS = 2
+# With more threads, what FFmpeg makes of damaged frames depends on which of them is ahead: the same file would not give
+# the same frames twice.
+CODEC_THREADS = 1
 
 MP4_HOLDERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf")  # boxes around the tables
 MOST_REORDERED = 16  # frames by which H.264 and HEVC may show one later than it is decoded

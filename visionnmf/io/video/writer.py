@@ -18,7 +18,7 @@ from visionnmf._checks import check_choice, check_count, check_number
 from visionnmf.exceptions import MediaError, ParameterError
 from visionnmf.io.outputs import output_file, record_text
 
-from .decoding import CODEC_ERRORS, CODEC_THREADS, reason_of
+from .decoding import CODEC_ERRORS, reason_of
 from .pixels import convert
 
 # Units of the times of frames: MPEG's clock, and the only one that Matroska has.
@@ -28,6 +28,7 @@ _TIME_BASES = {"h264": Fraction(1, 24_000), "ffv1": Fraction(1, 1000)}
 # x264 holds about fifteen frames (160 MB at 1920 x 1080) before it writes the first; large pictures get fewer.
 _LARGE = 1 << 20  # pixels
 _FEWER_HELD = {"rc-lookahead": "2", "bf": "1"}
+_THREADS = 2  # the bytes that x264 writes depend on it, and should be the same on every machine
 
 
 class VideoWriter:
@@ -158,7 +159,7 @@ class VideoWriter:
         stream.width, stream.height, stream.pix_fmt = self.width, self.height, self._pixel_format
         context = stream.codec_context
         context.time_base = self._time_base
-        context.thread_count = CODEC_THREADS
+        context.thread_count = _THREADS
         if self._colours:
             # 1 = BT.709 (matrix, primaries, transfer) and 1 = limited range: ITU-T H.273, tables 2 to 4
             context.colorspace = context.color_primaries = context.color_trc = context.color_range = 1
