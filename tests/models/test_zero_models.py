@@ -40,6 +40,13 @@ def test_codes_that_are_0_for_most_samples_and_penalties_that_leave_nothing_warn
     assert math.isnan(model.optimality_)
 
 
+def test_fits_that_try_losses_leave_the_warning_to_the_chosen_one(rng):
+    X = random_array((100, 80), density=0.05, rng=rng).toarray()
+    with pytest.warns(UserWarning, match="found codes 0") as found:
+        NMF(8, loss="auto", random_state=0).fit(X)
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("cure", [{"loss": "kullback-leibler"}, {"loss": "frobenius"}, {"zero_weight": 0.02}])
 def test_the_cures_cure(counts, cure):
     with warnings.catch_warnings():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf._checks import check_count, check_number, check_random_state
 from visionnmf._typing import Array
 from visionnmf.engine.problem import Problem
-from visionnmf.engine.stopping import ScaleWarning
+from visionnmf.engine.stopping import ScaleWarning, ZeroCodesWarning
 from visionnmf.exceptions import ParameterError
 
 from .data_checks import UnseenWarning, fitted_loss, loss_in_use
@@ -34,6 +34,7 @@ LARGEST_SAMPLE = (2000, 1000)  # samples and features; of larger data a random p
 # The share of the positive held-out entries that may be outliers. Only positive ones count, because in data that are 0
 # nearly everywhere, such as counts of words, a fifth of all entries would be more than those that carry information.
 OUTLIERS = 0.2
+OF_THE_MAIN_FIT = (ConvergenceWarning, ScaleWarning, UnseenWarning, ZeroCodesWarning)  # which says it for itself
 
 
 class Splits(NamedTuple):
@@ -95,9 +96,7 @@ def fit_shown(model: Any, X: Array, shown: Array) -> tuple[Array, bool]:
         warnings.simplefilter("always")
         W = np.asarray(model.fit_transform(X, weights=shown))
     for warning in caught:
-        if not issubclass(
-            warning.category, ConvergenceWarning | ScaleWarning | UnseenWarning
-        ):  # the main fit has its own
+        if not issubclass(warning.category, OF_THE_MAIN_FIT):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return W, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
