@@ -2,9 +2,10 @@
 
 ``python benchmarks/annotation.py`` runs everything, ``python benchmarks/annotation.py corel`` one part: corel (the four
 published features: JEC on features and on codes, the default), jpegs (the same photographs from their JPEGs, by our own
-extractors), online (Figure 12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000
-made images). Scores are means over the 260 words of the test images, except AC, RC and NS, which are means over images.
-Seconds are of one processor: run it with OMP_NUM_THREADS=1. All choices were made on training images.
+extractors), unlike (how many photographs, blank pictures and noise are unlike the training photographs), online (Figure
+12 of Guan et al. 2012: AC, RC and NS by the dimension of online models) or scale (100,000 made images). Scores are
+means over the 260 words of the test images, except AC, RC and NS, which are means over images. Seconds are of one
+processor: run it with OMP_NUM_THREADS=1. All choices were made on training images.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from visionnmf import NMF
 from visionnmf.apps.annotation import ImageAnnotator
 from visionnmf.apps.annotation.images import usual_extractors
+from visionnmf.apps.annotation.likeness import fit_likeness
 from visionnmf.apps.evaluate.annotate import score_words
 from visionnmf.apps.reproduce.data import load_corel
 from visionnmf.apps.reproduce.online_annotation import ANNOTATING, EPOCHS, WORDS, annotation_scores
@@ -34,6 +36,8 @@ N_TRAIN: int | None = None
 N_TEST: int | None = None
 RANKS: tuple[int, ...] = (50, 100, 200)
 ONE = 100
+N_KNOWN = 1400  # training photographs, of which draws are learnt from, and the others held out
+DRAWS, DRAWN = 4, (300, 500, 1000)
 SCALE_IMAGES, SCALE_FEATURES, SCALE_WORDS = 100_000, 400, 300
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the features
 METHODS = ANNOTATING | {"manhattan": {"method": "manhattan"}}
@@ -124,6 +128,27 @@ def jpegs() -> None:
             row(name, model, (X, train.labels), (Z, test.labels), extraction.views_)
 
 
+def unlike() -> None:
+    """Count what is said to be unlike the training photographs: held-out and test photographs, and made pictures."""
+    print("\n## Unlike the training photographs, %, in draws\n\n| photographs | held out | test | blank | noise |")
+    print("| --- | --- | --- | --- | --- |")
+    train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.choice(len(train.images), min(N_KNOWN, len(train.images)), replace=False))
+    images, shape = [train.images[i] for i in some], train.images[0].shape
+    extraction = FeatureExtraction(usual_extractors()).fit(images)
+    X, Z = extraction.transform(images), extraction.transform(list(test.images))
+    blank = extraction.transform([np.full(shape, grey, np.uint8) for grey in (0, 128, 255)])
+    noise = extraction.transform([rng.integers(0, 256, shape).astype(np.uint8) for _ in range(3)])
+    for n in DRAWN:
+        for seed in range(DRAWS):
+            order = np.random.default_rng(seed).permutation(len(X))
+            if (known := fit_likeness(X[order[:n]], extraction.views_)) is None:
+                continue
+            found = [known.unlikeness(part, extraction.views_) for part in (X[order[n:]], Z, blank, noise)]
+            print(f"| {n} | {' | '.join(f'{100 * (part > 1).mean():.1f}' for part in found)} |", flush=True)
+
+
 def online() -> None:
     """Compare online models by the words of nearest neighbours in their codes, as Figure 12 does."""
     train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
@@ -157,7 +182,7 @@ def scale() -> None:
 
 if __name__ == "__main__":
     main(
-        {"corel": corel, "jpegs": jpegs, "online": online, "scale": scale},
+        {"corel": corel, "jpegs": jpegs, "unlike": unlike, "online": online, "scale": scale},
         globals(),
         {
             "N_TRAIN": 60,

@@ -33,6 +33,7 @@ from visionnmf.engine.blocks import blocks
 from visionnmf.exceptions import ParameterError
 
 from .image_codes import PLAIN, Block, Coding, check_coder, coded, fit_blocks
+from .likeness import DIRECTIONS, LEAST_LEFT, Likeness, fit_likeness
 from .neighbours import (
     METRICS,
     QUERIES,
@@ -75,13 +76,15 @@ class Neighbourhood:
     """The scores of words for some images, and the training images that they come from.
 
     `scores` (n_images, n_words) are probabilities for the method "weighted"; for the others only their order counts.
-    `neighbours`, `distances` and `weights` (n_images, k) are the nearest training images and how much each counts.
+    `neighbours`, `distances` and `weights` (n_images, k) are the nearest training images and how much each counts. With
+    an `unlikeness` (n_images,) above 1 scores mean little; it is NaN if too few training images can tell.
     """
 
     scores: Array
     neighbours: NDArray[np.intp]
     distances: Array
     weights: Array
+    unlikeness: Array
 
     __repr__ = brief
 
@@ -148,6 +151,8 @@ class ImageAnnotator(BaseEstimator):
         Only with "weighted".
     regression_ : Regression or None
         Only with "weighted".
+    likeness_ : Likeness or None
+        What tells how unlike the training images others are; None with fewer than 300 of them.
     left_out_recall_ : ndarray [shape=(n_some, 2)]
         Of some training images, at most 500: the shares of their words that are among as many which other images give
         them, and among as many of the most frequent words. A model that was read from a file has none.
@@ -169,7 +174,7 @@ class ImageAnnotator(BaseEstimator):
 
     saved_attributes = (
         *("words_", "Y_", "views_", "blocks_", "index_", "columns_", "weights_", "sigmoids_", "regression_"),
-        "n_features_in_",
+        *("likeness_", "n_features_in_"),
     )
 
     method: str = choices.ANNOTATION_METHOD
@@ -217,6 +222,7 @@ class ImageAnnotator(BaseEstimator):
         unknown = sorted(set(self.metrics) - set(self.views_)) if isinstance(self.metrics, Mapping) else []
         if unknown:  # metrics of views that there are not
             raise ParameterError(f"metrics must name views, {', '.join(self.views_)}; got {shown(unknown)}")
+        self.likeness_ = fit_likeness(X, self.views_)
         seed = check_seed(self.random_state)
         self.blocks_, codes = fit_blocks(X, self.views_, self._coding(ranks), seed, progress)
         self._learn(codes, np.random.default_rng(seed), progress or (lambda *_: None))
@@ -230,18 +236,19 @@ class ImageAnnotator(BaseEstimator):
         Neighbourhood
         """
         check_is_fitted(self)
-        codes, k = self._codes(X), self.n_neighbors_
+        codes, k, known = self._codes(X), self.n_neighbors_, self.likeness_
+        unlikeness = np.full(len(codes), np.nan) if known is None else known.unlikeness(_features(X), self.views_)
         if self.sigmoids_ is None or self.regression_ is None:  # the methods "jec" and "jec-greedy"
             which, distance = nearest(self.index_, codes, k, self._distance_of)
             scores = TRANSFERS[self.method](which, self.Y_.toarray() > 0, self.n_words)
             equal = np.full(which.shape, 1 / which.shape[1], np.float32)  # all neighbours have the same weight
-            return Neighbourhood(scores, which, distance, weights=equal)
+            return Neighbourhood(scores, which, distance, equal, unlikeness)
         # A word's probability has two terms (n_images, n_words): the root of its weighted share among the neighbours,
         # and votes, its score by the kernel regression on the distances to some training images.
         which, distance, votes = nearest_and(self.index_, codes, k, self.regression_.rows, self.regression_.predict)
         weights, shares = share_of_words(distance, which, self.Y_)
         probabilities = expit(self.sigmoids_.logits([np.sqrt(shares), votes]))
-        return Neighbourhood(probabilities, which, distance, weights)
+        return Neighbourhood(probabilities, which, distance, weights, unlikeness)
 
     def nearest(self, X: ArrayLike, k: int) -> tuple[NDArray[np.intp], Array]:
         """Find the `k` training images, or all if there are fewer, that are nearest to images with the features `X`.
@@ -476,6 +483,10 @@ class ImageAnnotator(BaseEstimator):
                 raise ValueError("coder must be 'none' for features as they are, and for nothing else")
             block.check(self.views_[block.view])
         check_saved(self.weights_, "weights_", (len(self.blocks_),), "float64", low=0)
+        if self.likeness_ is not None:
+            directions, scales = check_type(self.likeness_, "likeness_", Likeness)
+            check_saved(directions, "directions", (DIRECTIONS, self.n_features_in_), "float32", low=-2, high=2)
+            check_saved(scales, "scales", (len(self.views_),), "float32", low=LEAST_LEFT)
         if self.index_.min() < 0 and not self.pseudo_inverse:
             raise ValueError("index_ must not be negative")
         if self.method != "weighted":

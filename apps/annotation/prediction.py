@@ -21,6 +21,7 @@ from .images import Sources, describe, files_of, within_common_folder
 from .settings import WordOutputs
 from .store import AnnotationModel
 
+UNLIKE = "unlike the training photographs"
 MAX_REASONS = 3  # training images that are named for a word
 
 
@@ -37,10 +38,11 @@ class Word(NamedTuple):
 
 
 class AnnotatedImage(NamedTuple):
-    """An image and its words, the most probable first."""
+    """An image and its words, the most probable first; with an unlikeness above 1 they mean little, see the model."""
 
     image: str
     words: list[Word]
+    unlikeness: float
 
 
 def annotate(
@@ -77,6 +79,8 @@ def annotate(
 
     Raises
     ------
+    ParameterError
+        If ``outputs.least`` is above 1 although scores are probabilities.
     MediaError
         If nothing can be read, or an output cannot be written.
 
@@ -87,6 +91,9 @@ def annotate(
     'sea'
     """
     check_result(model, "model", "train or load", "extraction", "annotator")
+    probable = model.annotator.method == "weighted"
+    if probable and outputs.least > 1:
+        raise ParameterError(f"least must be at most 1, because scores are probabilities; got {outputs.least:g}")
     files = files_of(images)
     if outputs.table is not None:
         check_outputs([outputs.table], force, inputs=[*files, *model.source])
@@ -96,7 +103,8 @@ def annotate(
     notes: list[str] = []
     if outputs.sidecars:
         # Sidecars of other programs do not stop the run here: `_write_sidecars` leaves them out, each with a sentence.
-        left = [file for file in files if force or not _is_own(sidecar_of(file))]
+        own = {file for file in files if (path := sidecar_of(file)).is_file() and is_own_sidecar(path)}
+        left = [file for file in files if force or file not in own]
         check_outputs([path for path in map(sidecar_of, left) if not _is_foreign(path)], force)
         if len(left) < len(files):
             existing = len(files) - len(left)
@@ -106,24 +114,28 @@ def annotate(
         files = left
     found = describe(files, model.extraction, views=model.annotator.views_, n_jobs=n_jobs, progress=progress)
     near = model.annotator.annotate(found.X)
-    given = [AnnotatedImage(file, _words(model, near, i, outputs)) for i, file in enumerate(found.files)]
+    pairs = zip(found.files, near.unlikeness.tolist(), strict=True)
+    given = [AnnotatedImage(file, _words(model, near, i, outputs), unlike) for i, (file, unlike) in enumerate(pairs)]
     written, skipped = [], list(found.skipped)
     names = table_names(found.files, names_of(images))
     trained = dict(zip(model.files, within_common_folder(model.files), strict=True))
-    rows = [["file", "word", "score", "because"]]
+    rows = [["file", "word", "score", "because", "unlikeness"]]
     lines = []
-    for name, (_, words) in zip(names, given, strict=True):
-        lines.append(f"{name}: {', '.join(word.word for word in words) or 'no word'}")
+    for name, (_, words, unlike) in zip(names, given, strict=True):
+        mark = f" ({UNLIKE})" if unlike > 1 else ""
+        lines.append(f"{name}: {', '.join(word.word for word in words) or 'no word'}{mark}")
         for word in words:
             because = [trained[file] for file in word.because]
-            rows.append([name, word.word, f"{word.score:.4f}", ";".join(because)])
+            rows.append([name, word.word, f"{word.score:.4f}", ";".join(because), f"{unlike:.2f}".replace("nan", "")])
             lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {', '.join(because)}" if because else ""))
     if outputs.table is not None:
         write_csv(outputs.table, rows, force=force, verbatim=outputs.verbatim)
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)
-    if given and not any(words for _, words in given):
+    if count := sum(one.unlikeness > 1 for one in given):
+        notes.append(f"{UNLIKE}, so that words and scores mean little: {count} of {counted(len(given), 'image')}")
+    if given and not any(one.words for one in given):
         notes.append(f"no image has a word that reaches least={outputs.least:g}")
     return Report(
         figures={"images": given},
@@ -132,17 +144,13 @@ def annotate(
         outputs=written,
         skipped=skipped,
         notes=[*notes, *found.notes],
+        shown={"whole": int(probable)},  # where bars of scores end; 0 is at the largest
     )
 
 
 def _is_foreign(path: Path) -> bool:
     """Return whether a sidecar of another program is in the way."""
     return path.is_file() and not is_own_sidecar(path)
-
-
-def _is_own(path: Path) -> bool:
-    """Return whether there is a sidecar that visionnmf wrote."""
-    return path.is_file() and is_own_sidecar(path)
 
 
 def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOutputs) -> list[Word]:
@@ -161,7 +169,7 @@ def _words(model: AnnotationModel, near: Neighbourhood, i: int, outputs: WordOut
 def _write_sidecars(given: list[AnnotatedImage], force: bool, skipped: list[str]) -> list[str]:
     """Write a sidecar beside each image with words, and return their names."""
     written = []
-    for image, words in given:
+    for image, words, _ in given:
         if not words:
             continue
         path = sidecar_of(image)

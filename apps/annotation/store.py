@@ -14,6 +14,7 @@ from visionnmf.models.model_files import find_class
 
 from .annotator import ImageAnnotator
 from .image_codes import Block
+from .likeness import Likeness
 from .word_probabilities import Regression, Sigmoids
 
 
@@ -45,11 +46,11 @@ def _check(state: Any) -> AnnotationModel:
 
 FILE = ModelFile(
     "annotation",
-    version=6,
+    version=7,
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",
-    find_class=class_finder(*(ImageAnnotator, Block, Sigmoids, Regression), others=(find_class, find_extractor)),
+    find_class=class_finder(ImageAnnotator, Block, Likeness, Regression, Sigmoids, others=(find_class, find_extractor)),
     check=_check,
 )
 

@@ -11,13 +11,7 @@ import typer
 
 from visionnmf import choices
 from visionnmf._text import counted
-from visionnmf.apps.faces.settings import (
-    FaceClustering,
-    FaceIdentification,
-    FaceReading,
-    FaceTraining,
-    ShadowRemoval,
-)
+from visionnmf.apps.faces.settings import FaceClustering, FaceIdentification, FaceReading, FaceTraining, ShadowRemoval
 from visionnmf.apps.settings import Option
 from visionnmf.exceptions import ParameterError
 

@@ -16,12 +16,7 @@ import typer
 from visionnmf import choices
 from visionnmf._text import counted
 from visionnmf.apps import is_shared
-from visionnmf.apps.masquerade.settings import (
-    Judging,
-    LogSource,
-    ScorerSettings,
-    SessionCutting,
-)
+from visionnmf.apps.masquerade.settings import Judging, LogSource, ScorerSettings, SessionCutting
 from visionnmf.apps.settings import Option, settings
 from visionnmf.io.inputs import expand_inputs
 
@@ -103,13 +98,7 @@ def train(
         from visionnmf.apps import masquerade
 
         report = masquerade.train(
-            expand_inputs(histories),
-            model,
-            cutting=cutting,
-            source=source,
-            scorer=scorer,
-            n_jobs=jobs,
-            force=force,
+            expand_inputs(histories), model, cutting=cutting, source=source, scorer=scorer, n_jobs=jobs, force=force
         )
         run.show(report)
 
@@ -153,13 +142,7 @@ def score(
         printer = _ResultPrinter(run, output, "judged and learnt" if judging.update else "judged")
         with until_signal() if live else nullcontext() as ending:
             results = masquerade.score(
-                known,
-                expand_inputs(logs),
-                judging=judging,
-                source=source,
-                stop=ending,
-                on_error=run.fail,
-                n_jobs=jobs,
+                known, expand_inputs(logs), judging=judging, source=source, stop=ending, on_error=run.fail, n_jobs=jobs
             )
             try:
                 for result in results:

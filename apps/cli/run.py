@@ -110,11 +110,14 @@ class Run:
             echo(json.dumps(report.as_dict()))
         several = self.total > 1 and not verbosity().verbose
         if report.state == "done":
-            notes = report.notes
-            if self.total > 1:  # the first input shows a note, and `end` counts the inputs for which it holds
-                notes = [note for note in notes if note not in self._noted]
-                self._noted.update(report.notes)
-            for line in replace(report, notes=notes).as_lines(files=self.names_files or not several):
+            notes, lines = report.notes, report.lines
+            if self.total > 1:  # the first input shows a note; others refer to it, and `end` counts them
+                self._noted.update(dict.fromkeys(notes, 1))
+                numbers = {note: f"[note {number}]" for number, note in enumerate(self._noted, 1)}
+                marks = "".join(f" {numbers[note]}" for note in notes if self._noted[note] > 1)
+                notes = [f"{numbers[note]} {note}" for note in notes if self._noted[note] == 1]
+                lines = [line + marks for line in lines[:1]] + lines[1:]
+            for line in replace(report, lines=lines, notes=notes).as_lines(files=self.names_files or not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
@@ -291,7 +294,7 @@ class Run:
             say(f"interrupted during {self._current}; nothing was written for it")
         for note, count in self._noted.items():
             if count > 1:
-                self.remark(f"{count} of {self.total} {self.kind}: {note}")
+                self.remark(f"{count} of {self.done} {self.kind}: {note}")
         for first, *others in self._outdated.values():
             if others and not verbosity().verbose:
                 names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)

@@ -27,6 +27,7 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 FEW_PIXELS = 16  # no image is smaller than this
+SHOWS_NOTHING = "shows nothing, because all its pixels are equal"  # of a file
 EMPTY = "X has images that show nothing"  # how warnings begin
 SHARED = "X has the same image of two people"
 COPIES = "X has copies of images"
@@ -229,18 +230,14 @@ def digests(images: Array, white: float) -> NDArray[np.int64]:
 
 
 def warn_of_doubtful(
-    identities: list[Identity],
-    before: list[Any],
-    labels: Array,
-    empty: list[int],
-    names: Sequence[str] | None,
+    identities: list[Identity], before: list[Any], labels: Array, empty: list[int], names: Sequence[str] | None
 ) -> None:
     """Warn of added images that were learnt `before`, as somebody, show no face, or are identified as another."""
     doubts: dict[tuple[str, str], list[str]] = {}
     for number, (one, known) in enumerate(zip(identities, before, strict=True)):
         if number in empty:  # of which another warning speaks
             continue
-        name = f"{number} ({_name(labels, number)})" if names is None else names[number]
+        name = _called(names, labels, number)
         if known is not None:
             doubts.setdefault(("is", "are already there"), []).append(f"{name} (of {shown(known)})")
         elif one.reason == "unlike":
@@ -299,11 +296,11 @@ def _coarse(images: Array, hidden: Mask, image_shape: tuple[int, int] | None) ->
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
-def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:
-    """Warn if images from which people are learnt show nothing, naming their `labels`, and return their numbers."""
+def warn_of_empty(images: Array, missing: Mask, labels: Array, names: Sequence[str] | None = None) -> list[int]:
+    """Warn if images from which people are learnt show nothing, by `names` or `labels`, and return their numbers."""
     empty = empty_images(images, missing)
     if len(empty):
-        named = ", ".join(f"{number} ({_name(labels, number)})" for number in empty[:MOST_NAMED])
+        named = ", ".join(_called(names, labels, number) for number in empty[:MOST_NAMED])
         more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
         _warn(
             f"{EMPTY}: the visible pixels are all equal, or all pixels are masked, on images {named}{more}; leave them "
@@ -332,6 +329,11 @@ def warn_of_copies(copies: NDArray[np.intp], labels: Array) -> None:
             "the same photograph as another image of their person; copies count as one image where images are left "
             "out to judge"
         )
+
+
+def _called(names: Sequence[str] | None, labels: Array, number: int) -> str:
+    """Return how a message calls an image: by its name, or its number and label."""
+    return f"{number} ({_name(labels, number)})" if names is None else names[number]
 
 
 def _name(labels: Array, number: int) -> str:

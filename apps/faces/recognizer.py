@@ -433,7 +433,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         first = self.classes_.tolist()[0]
         if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
             raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
-        empty = of_images.warn_of_empty(data, missing, labels)
+        empty = of_images.warn_of_empty(data, missing, labels, names)
         parts = self._decompose(data, missing)
         unlike, _ = self._unlikeness(data, missing, parts)
         limits = dict(zip(self.classes_, self.unlike_, strict=True))

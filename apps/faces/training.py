@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,20 @@ from visionnmf.apps.drawing import components_picture, new_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import check_record
 from visionnmf.datasets import Faces
-from visionnmf.exceptions import MediaError, ParameterError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, together, write_image
 from visionnmf.io.inputs import check_is_path
 
 from .distances import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .images import COPIES, EMPTY, SHARED, empty_images, shared_images
+from .images import COPIES, SHARED, SHOWS_NOTHING, empty_images, shared_images
 from .reading import as_rows, open_faces
 from .recognizer import FEW, FaceRecognizer
 from .settings import FaceReading, FaceTraining
 from .store import FaceModel, loaded, save
 
 MOST_SHOWN = 20  # images of a residual picture
+USELESS = 0.5  # share of known people who are rejected
 
 
 def _figures(recognizer: FaceRecognizer, images: int) -> dict[str, Any]:
@@ -96,8 +97,9 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
         known = f"{rejected:.1%} of known people are rejected ({surer:.0%} confidence: up to {rejected_most:.0%})"
     return (
         f"{threshold}: estimated for new pictures like the training pictures, {passed:.1%} of unknown people pass "
-        f"({CONFIDENCE:.0%} confidence: {least:.1%} to {most:.0%}), {known}; of pictures of another day, pose or light "
-        "many more may be. More people make it surer"
+        f"({CONFIDENCE:.0%} confidence: {least:.1%} to {most:.0%}), {known}; pictures taken one after another are too "
+        "much alike to show it, so of others twice as many and more may be, above all of another day, pose or light. "
+        "More people make it surer"
     )
 
 
@@ -135,7 +137,8 @@ def train(
     -------
     Report
         With the ``model``; its figures are ``people``, ``images``, ``threshold``, its error rates and their intervals,
-        and the shares of pixels that were judged corrupted.
+        and the shares of pixels that were judged corrupted. A UserWarning says that two people share an image, or that
+        the model rejects most of the people whom it knows.
 
     Raises
     ------
@@ -162,17 +165,17 @@ def train(
     check_parents([model])
     if pictures is not None:
         output_folder(pictures)
-    faces, skipped = open_faces(source, reading=reading, named=True)  # an error if it is not known who they are
+    faces, skipped = _without_empty(*open_faces(source, reading=reading, named=True))  # an error without names
     shape = (faces.images.shape[1], faces.images.shape[2])
     # Labels are positions among the names, from 1; if there are no names, the labels become names.
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        # the notes name the files of copies, empty and shared images, and the summary speaks of few people
-        for message in (COPIES, EMPTY, FEW, SHARED):
+        # other sentences name the files of copies and shared images, and the summary speaks of few people
+        for message in (COPIES, FEW, SHARED):
             warnings.filterwarnings("ignore", message)
         recognizer.fit(as_rows(faces.images), names, progress=progress)
-    notes = _doubtful_images(faces, recognizer.copies_)
+    notes = _doubtful_images(faces, recognizer)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
     panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
@@ -229,23 +232,35 @@ def _curves(recognizer: FaceRecognizer) -> dict[str, Callable[[], Any]]:
     return {"Error rates on left-out images, and the threshold": rates}
 
 
-def _doubtful_images(faces: Faces, copies: NDArray[np.intp]) -> list[str]:
-    """Return sentences about images that two people share, that show nothing, and that are `copies`; each names one."""
+def _without_empty(faces: Faces, skipped: list[str]) -> tuple[Faces, list[str]]:
+    """Return faces without images that show nothing, which get a sentence each; others keep their names or numbers."""
     rows = as_rows(faces.images)
+    files = np.array(faces.files or [f"image {number}" for number in range(len(rows))])
     empty = empty_images(rows, np.zeros(rows.shape, bool))  # no pixel is masked
-    notes = []
-    for found, kind, sentence in (
-        (shared_images(faces.images, faces.labels), "pair", "{} and {} are the same image of two people{}; remove it "
-         "from one of them"),
-        (empty[:, None], "image", "{} shows nothing, because all its pixels are equal{}; remove it, and train again"),
-        (copies[:, None], "image", "{} is a copy of another image of the same person{}; copies count as one image for "
-         "the threshold and its error rates"),
-    ):  # fmt: skip
-        if len(found):
-            more = f", and also {counted(len(found) - 1, f'further {kind}')}" if len(found) > 1 else ""
-            named = (faces.files[number] if faces.files else f"image {number}" for number in found[0])
-            notes.append(sentence.format(*named, more))
-    return notes
+    skipped = [*skipped, *(f"{file}: {SHOWS_NOTHING}" for file in files[empty])]
+    if len(empty) == len(rows):
+        raise UnreadableError(skipped[0])
+    images, labels, files = (np.delete(part, empty, axis=0) for part in (faces.images, faces.labels, files))
+    return replace(faces, images=images, labels=labels, files=tuple(files.tolist())), skipped
+
+
+def _doubtful_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
+    """Return a sentence about copies; warn of images that two people share, and of a model that is of no use."""
+    rejected, files, copies = recognizer.false_rejection_rate_, faces.files, recognizer.copies_.tolist()
+    pairs = [f"{files[one]} and {files[other]}" for one, other in shared_images(faces.images, faces.labels)]
+    if pairs:
+        sentence = f"are the same image of two people{_more(pairs, 'pair')}; remove it from one of them"
+        warnings.warn(f"{pairs[0]} {sentence}", UserWarning, stacklevel=3)
+    if rejected > USELESS:
+        sentence = f"it would reject {rejected:.0%} of new images of its own people; check who is on the images"
+        warnings.warn(f"this model is of no use: {sentence}", UserWarning, stacklevel=3)
+    sentence = f"is a copy of another image of the same person{_more(copies, 'image')}; copies count as one image for"
+    return [f"{files[number]} {sentence} the threshold and its error rates" for number in copies[:1]]
+
+
+def _more(found: list[Any], kind: str) -> str:
+    """Return how many there are besides the first, in words."""
+    return f", and also {counted(len(found) - 1, f'further {kind}')}" if len(found) > 1 else ""
 
 
 def add_person(
@@ -265,7 +280,7 @@ def add_person(
     person : str
         The person's name.
     sources : list of str
-        Images; those that cannot be read are left out.
+        Images; those that cannot be read, or show nothing, are left out.
     out : str or Path
         The model file to write.
     force : bool, default=False
@@ -282,7 +297,7 @@ def add_person(
     ParameterError
         If the name is empty.
     MediaError
-        If no image can be read, or the file cannot be written.
+        If no image is left, or the file cannot be written.
 
     Examples
     --------
@@ -303,7 +318,10 @@ def add_person(
     rows, read, skipped = [], [], []
     for source in sources:
         try:
-            rows.append(known.read(source).rows)
+            row = known.read(source).rows
+            if len(empty_images(row, np.zeros(row.shape, bool))):
+                raise UnreadableError(f"{source}: {SHOWS_NOTHING}")
+            rows.append(row)
             read.append(str(source))
         except MediaError as error:
             skipped.append(str(error))

@@ -23,7 +23,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from .settings import LogSource
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
-LATEST_TIME = 1e11  # seconds since 1970; larger numbers are not times
+LATEST_TIME = 1e11  # seconds since 1970; larger numbers are milliseconds, microseconds or nanoseconds
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
 HEADERS = ("command", "commandline", "processcommandline", "cmdline")  # also of a single column
@@ -46,10 +46,11 @@ USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
 
 FEW_COMMANDS = 2  # that a history of EXAMINED_LINES or more cannot consist of
+BACKWARDS = 5  # changes of time by which lines in the reverse order are recognised
 LEAST_LINES = 20  # of a history whose commands are not all different; of 37,500 of the SEA data 45 are
 # What stands in place of a program if lines begin with a number, a time, a prompt or the mark of a list.
 _NO_PROGRAM = re.compile(r"[\W\d_]*|.*[@>#].*|.*[:$]")
-ALIKE = 0.9  # share of the lines of a table that have as many separators as the first
+ALIKE = 0.9  # share of the lines of a table that have as many separators as the first, or of steps back in time
 # Lines of a text, at least so many, and their share. Chosen on the READMEs of a Debian system and half of its scripts.
 PROSE_LINES, PROSE_SHARE = 5, 0.25
 
@@ -144,9 +145,9 @@ def read_events(
     Raises
     ------
     UnreadableError
-        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column; or if its
-        format is to be recognised, and it seems to be a table, a text, or a log of another kind, or is a table or JSON
-        that begins in Latin-1.
+        If the file cannot be read, is not text, or is read as ``csv`` and its header has no command column; if the
+        first times run backwards; or if its format is to be recognised, and it seems to be a table, a text, or a log of
+        another kind, or is a table or JSON that begins in Latin-1.
 
     Examples
     --------
@@ -167,10 +168,12 @@ def read_events(
         lines = file_lines(path)
     else:
         lines = iter(source)
+    first, lines = _first_lines(lines)
     if format == "auto":
-        format, lines = _recognised(lines, name)
+        format = _recognised(first, name)
         if where not in ("", STANDARD_INPUT) and format in ("csv", "jsonl"):  # which have names of users
             check_is_utf8(Path(where))
+    _check_order(first, format, name)
     return _events(lines, _reader(format, name), clean(user or "") or choices.NAMELESS, whole_lines, where, name)
 
 
@@ -207,32 +210,32 @@ def read_logs(
     source: LogSource,
     *,
     whole_lines: bool = False,
-    may_be_empty: bool = False,
     on_error: Callable[[str], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Iterator[Event | None]:
     """Yield the commands of some logs in turn, and None when standard input has nothing new; see :func:`read_events`.
 
-    A log that cannot be read, or has no command although it must not be empty, is skipped, and `on_error` gets a
-    sentence; without it the error is raised.
+    A log that cannot be read, or ends without a command although `stop` did not end it, is skipped, and `on_error` gets
+    a sentence; without it the error is raised.
     """
     for path in paths:
-        empty = not may_be_empty
+        empty = True
         try:
             for event in read_events(path, format=source.format, user=source.user, whole_lines=whole_lines, stop=stop):
                 empty = empty and event is None
                 yield event
-            if empty:
-                raise UnreadableError(f"{path}: holds no command; check the format")
+            if empty and not (stop is not None and stop()):
+                piped = "standard input ended without a command; check the program before the pipe, and the format"
+                raise UnreadableError(f"{path}: {piped if path == '-' else 'holds no command; check the format'}")
         except (MediaError, OSError) as error:
             if on_error is None:
                 raise
             on_error(str(error))
 
 
-def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
-    """Return the format that the first lines of the log `name` have, and all lines."""
-    held: list[str] = []  # the lines that were read to guess the format, and are passed on as well
+def _first_lines(lines: Iterator[Line]) -> tuple[list[str], Iterator[Line]]:
+    """Return the first lines of a log that are not empty, by which it is judged, and all lines."""
+    held: list[str] = []  # the lines that were read for this, and are passed on as well
     n_texts = 0  # lines that are not empty
     for line in lines:
         if line is not None:
@@ -241,14 +244,28 @@ def _recognised(lines: Iterator[Line], name: str) -> tuple[str, Iterator[Line]]:
         # Enough lines were seen, or standard input has nothing new (None) after at least one line.
         if n_texts >= EXAMINED_LINES or len(held) >= 20 * EXAMINED_LINES or (line is None and n_texts):
             break
-    texts = [line for line in held if line is not None and line.strip()]
+    return [line for line in held if line.strip()], chain(held, lines)
+
+
+def _recognised(texts: list[str], name: str) -> str:
+    """Return the format that the first lines of the log `name` have."""
     if texts and (texts[0].strip() in ("[", "{") or texts[0].lstrip().startswith("[{")):
         cure = "write one object a line, for instance by: jq -c; or give format='plain'"
         raise UnreadableError(f"{name}: JSON of many lines, or a list; {cure}")
     format = _format_of(texts)
     if texts and format in ("plain", "numbered"):
         _check_commands(texts, format, name)
-    return format, chain(held, lines)
+    return format
+
+
+def _check_order(texts: list[str], format: str, name: str) -> None:
+    """Raise UnreadableError if the times of the first lines run backwards, because pairs of commands would as well."""
+    found = filter(None, map(_reader(format, name), texts))
+    times = [each.time for each in found if isinstance(each.time, float)]
+    steps = [after - before for before, after in pairwise(times) if after != before]
+    if len(steps) >= BACKWARDS and sum(step < 0 for step in steps) >= ALIKE * len(steps):
+        cure = "(head -n 1 LOG; tail -n +2 LOG | tac)" if format == "csv" else "tac LOG"
+        raise UnreadableError(f"{name}: its times run backwards; sort its lines, oldest first, for instance by: {cure}")
 
 
 def _format_of(texts: list[str]) -> str:
@@ -464,6 +481,8 @@ def _seconds(value: object) -> float | str | None:
     text = str(value)
     try:
         number = float(value)
+        for _ in range(3):
+            number /= 1000 if number >= LATEST_TIME else 1
     except (ValueError, OverflowError):
         try:
             moment = datetime.fromisoformat(str(value).strip())

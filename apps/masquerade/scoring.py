@@ -60,6 +60,8 @@ class SessionResult:
         For alarms: the commands that occur in most of the user's sessions.
     first_line, last_line : int
         Its lines in the log.
+    read_at : float or None
+        When its last command was read from standard input, in seconds since 1970, UTC.
     learnt_before : bool
         Whether the model has learnt this session, or a later one, before this run; then it is not learnt again.
     """
@@ -79,6 +81,7 @@ class SessionResult:
     first_line: int | None = None
     last_line: int | None = None
     learnt_before: bool = False
+    read_at: float | None = None
 
     def report(self) -> Report:
         """Return the result for programs, with times as ISO 8601, and in words; an alarm has a line for each reason.
@@ -97,13 +100,14 @@ class SessionResult:
             }
             for r in self.reasons
         ]
-        figures = vars(self) | {"start": iso_time(self.start), "end": iso_time(self.end), "reasons": reasons}
+        times = {name: iso_time(getattr(self, name)) for name in ("start", "end", "read_at")}
+        figures = vars(self) | times | {"reasons": reasons}
         return Report(figures=figures, lines=self._lines(), inputs=[self.source])
 
     def _lines(self) -> list[str]:
         """Return the result in words."""
-        start, end = iso_time(self.start), iso_time(self.end)
-        when = "" if start is None or end is None else f", {start} to {end}"
+        start, end, read_at = map(iso_time, (self.start, self.end, self.read_at))
+        when = f", {start} to {end}" if start and end else f", read at {read_at}" if read_at else ""
         head = f"{self.user}, session {self.index}{when}: {self.verdict}"
         if self.score is None:
             return [f"{head} ({counted(self.n_commands, 'command')})"]
@@ -184,14 +188,13 @@ def score(
     if is_shared(check_count(n_jobs, "n_jobs"), n_jobs) and STANDARD_INPUT in paths:
         got = cluster_address() or n_jobs
         raise ParameterError(f"n_jobs must be 1 for standard input; got {got}")
-    live = paths == [STANDARD_INPUT]  # commands without a time get that of the clock
-    commands = read_logs(paths, source, whole_lines=model.whole_lines, may_be_empty=live, on_error=on_error, stop=stop)
+    commands = read_logs(paths, source, whole_lines=model.whole_lines, on_error=on_error, stop=stop)
     found = sessions(
         commands,
         size=model.size,
         idle=model.idle,
         known=model.scorers,  # who are never forgotten
-        now=time.time if live else None,
+        now=time.time if paths == [STANDARD_INPUT] else None,
         origins=True,
     )
     return _results(_known_sessions(found, model, judging), model.scorers, judging, n_jobs)
@@ -305,6 +308,7 @@ def _result(session: Session, judgement: _Judged) -> SessionResult:
         verdict="unknown user",
         reasons=[],
         learnt_before=session.learnt,
+        read_at=session.read_at,
         first_line=next(origin.line for origin in session.origins if origin.source == source),
         last_line=session.origins[-1].line,
     )

@@ -36,9 +36,10 @@ class Origin(NamedTuple):
 class Session:
     """Successive commands of one user.
 
-    `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times of the first
-    and the last command, in seconds since 1970, UTC. A session is `complete` if it has its full length, or a silence
-    after it. `origins` says where each command was read, if that is asked for.
+    `index` is the number of the session among the user's sessions, from 0. `start` and `end` are the times that the log
+    gives the first and the last command, in seconds since 1970, UTC; `read_at` is when the last one was read, from
+    standard input. A session is `complete` if it has its full length, or a silence after it. `origins` says where each
+    command was read, if that is asked for.
 
     A log that is read again gives the same digests. If its times are dates, a session is `dated`, and its `digest` is
     that of its commands and its end; otherwise it is that of all commands of the user up to its end. `learnt` says, of
@@ -55,6 +56,7 @@ class Session:
     dated: bool = False
     digest: int = 0
     learnt: bool = False
+    read_at: float | None = None
 
 
 def sessions(
@@ -85,7 +87,8 @@ def sessions(
     known : container of str, default=()
         Users who are never forgotten.
     now : callable or None, default=None
-        Returns the time of commands that have none, in seconds since 1970, for standard input.
+        Returns when a command is read, in seconds since 1970, for standard input; silence is measured by this time if
+        the log has none.
     origins : bool, default=False
         Whether sessions say where each command was read.
 
@@ -109,13 +112,12 @@ def sessions(
     check_count(size, "size")
     if idle is not None and not idle > 0:
         raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
-    cutter = _Cutter(size, idle, clock, origins, known, dated=now is None)
+    cutter = _Cutter(size, idle, clock, origins, known)
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end
             yield from cutter.silent()
             continue
-        moment = now() if event.time is None and now is not None else event.time
-        yield from cutter.take(event, moment)
+        yield from cutter.take(event, None if now is None else now())
     if cutter.timeless and not cutter.timed:
         raise UnsupportedError("idle needs the time of each command, and this log has none; cut sessions by size")
     for user in list(cutter.growing):
@@ -127,7 +129,9 @@ class _Growing:
     """A session that is not at its end: times of its first and latest command, the commands, and where they were."""
 
     start: float | None
-    end: float | None
+    end: float | None = None
+    moment: float | None = None  # by which silence is measured: the time of the latest command, or of its reading
+    read_at: float | None = None
     commands: list[str] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     last_heard: float = 0.0  # when the last command came, by the clock
@@ -137,14 +141,7 @@ class _Cutter:
     """The growing sessions of all users; the user who was silent for longest comes first."""
 
     def __init__(
-        self,
-        size: int,
-        idle: float | None,
-        clock: Callable[[], float],
-        origins: bool,
-        known: Container[str],
-        *,
-        dated: bool,
+        self, size: int, idle: float | None, clock: Callable[[], float], origins: bool, known: Container[str]
     ) -> None:
         """Begin without users; the arguments are those of :func:`sessions`."""
         self.longest = size if idle is None else max(size, LONGEST_SESSION)  # commands at which a session ends
@@ -152,7 +149,6 @@ class _Cutter:
         self.timeless = self.timed = False  # whether, with `idle`, a command had no time, and whether one had a time
         self.clock, self.origins = clock, origins  # time in seconds; whether sessions say where commands were read
         self.known = known  # users who are never forgotten
-        self.dated = dated  # whether times are those of the log, and not of the clock
         self.digests: dict[str, int] = {}  # of each user's last session
         self.cut: dict[str, int] = {}  # number of sessions of each user so far
         # users whom no model knows and who are forgotten if there are too many, the longest silent first
@@ -163,16 +159,16 @@ class _Cutter:
         # characters of the lines that are kept with unfinished sessions, to bound the memory
         self.held = 0
 
-    def take(self, event: Event, moment: float | None) -> Iterator[Session]:
-        """Add a command, with its time `moment` or None, and yield the sessions that end before it or with it."""
+    def take(self, event: Event, read_at: float | None) -> Iterator[Session]:
+        """Add a command, read at a time or None, and yield the sessions that end before it or with it."""
         # with `idle`, a command without a time gets that of the one before, or is left out
-        user = event.user
+        user, moment = event.user, read_at if event.time is None else event.time
         last = self.growing.get(user)
         if self.idle is not None and moment is None:
             self.timeless = True
             if last is None:
                 return
-            moment = last.end
+            moment = last.moment
         if user not in self.cut:
             yield from self._add_user(user)
         elif user in self.unknown:
@@ -180,9 +176,9 @@ class _Cutter:
         if self.idle is not None:
             self.timed = True
             # Both times are set here. Their difference is absolute, because the lines of a log may be out of order.
-            if last is not None and abs((moment or 0.0) - (last.end or 0.0)) > self.idle:
+            if last is not None and abs((moment or 0.0) - (last.moment or 0.0)) > self.idle:
                 yield self.close(user, complete=True)
-        if self._add(event, moment) >= self.longest:
+        if self._add(event, moment, read_at) >= self.longest:
             yield self.close(user, complete=True)
 
     def _add_user(self, user: str) -> Iterator[Session]:
@@ -196,16 +192,16 @@ class _Cutter:
             self.unknown[user] = None
         self.cut[user] = self.digests[user] = 0
 
-    def _add(self, event: Event, moment: float | None) -> int:
-        """Add a command, with its time `moment` or None, to its user's growing session; return its length."""
-        user = event.user
+    def _add(self, event: Event, moment: float | None, read_at: float | None) -> int:
+        """Add a command, with its `moment` or None, to its user's growing session; return its length."""
+        user, time_of_log = event.user, moment if read_at is None else event.time
         if user not in self.growing:
-            self.growing[user] = _Growing(moment, moment)
+            self.growing[user] = _Growing(time_of_log)
         session = self.growing[user]
         if len(self.shared) >= SHARED_NAMES:  # names are stored once; starting again bounds the memory
             self.shared.clear()
         session.commands.append(self.shared.setdefault(event.command, event.command))
-        session.end = moment
+        session.end, session.moment, session.read_at = time_of_log, moment, read_at
         session.last_heard = self.clock()
         self.growing.move_to_end(user)
         if self.origins:
@@ -237,9 +233,10 @@ class _Cutter:
         if start is not None and end is not None and end < start:  # the lines of the log may be out of order
             start, end = end, start
         self.cut[user] += 1
-        dated = self.dated and end is not None and end >= FIRST_TIME
+        dated = end is not None and end >= FIRST_TIME
         text = repr((end if dated else self.digests[user], session.commands)).encode("utf-8", "backslashreplace")
         digest = int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
         self.digests[user] = digest
         commands, origins = tuple(session.commands), tuple(session.origins)
-        return Session(user, self.cut[user] - 1, commands, start, end, complete, origins, dated, digest)
+        of_log = user, self.cut[user] - 1, commands, start, end, complete, origins, dated, digest
+        return Session(*of_log, read_at=session.read_at)

@@ -241,13 +241,14 @@ class AnnotatePage(Page):
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield a picture and a table of words for each image, then how often each word was given."""
-        words = Counter(one.word for _, given in report.images for one in given)
+        words = Counter(one.word for image in report.images for one in image.words)
         self.counts.update({"images": len(report.images), "different words": len(words)})
-        for name, given in report.images[:MOST_POINTS]:
+        for name, given, unlike in report.images[:MOST_POINTS]:
             rows = [[w.word, cell(round(w.score, 3), bar=w.score), ", ".join(map(_short, w.because))] for w in given]
             # a table of features may name pictures that are elsewhere
             image = self.image(name, _short(name), 2 * SMALL) if Path(name).is_file() else None
-            table = self.table(["word", "score", "because of"], rows, _short(name))
+            caption = _short(name) + ", unlike the training photographs" * (unlike > 1)
+            table = self.table(["word", "score", "because of"], rows, caption, whole=report.shown.get("whole", 0))
             yield {"kind": "pair", "images": [image] * (image is not None), "table": table}
         self.limits["images"] += max(0, len(report.images) - MOST_POINTS)
         rows = [[word, cell(count, bar=count)] for word, count in words.most_common()]

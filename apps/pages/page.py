@@ -232,14 +232,14 @@ class Page:
         if image is not None:
             yield {"kind": "figure", "image": image, "caption": caption}
 
-    def table(self, columns: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "") -> Block:
-        """Return a table that readers can sort; what is not a :func:`cell` becomes one."""
+    def table(self, columns: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "", whole: int = 0) -> Block:
+        """Return a table that readers can sort, with bars up to `whole`; what is not a :func:`cell` becomes one."""
         self.limits["rows of tables"] += max(0, len(rows) - MOST_ROWS)
         cells = [[one if isinstance(one, dict) else cell(one) for one in row] for row in rows[:MOST_ROWS]]
-        longest = [max(one["bar"] or 0.0 for one in column) for column in zip(*cells, strict=True)]
+        longest = [whole or max(one["bar"] or 0.0 for one in column) for column in zip(*cells, strict=True)]
         folded = bool(caption) and len(cells) > MOST_UNFOLDED
         shown = {"kind": "table", "columns": columns, "rows": cells, "caption": caption, "folded": folded}
-        return shown | {"stacked": self.stacked, "longest": longest}
+        return shown | {"stacked": self.stacked, "longest": longest, "relative": not whole and any(longest)}
 
     def records(self, rows: Sequence[Mapping[str, Any]], caption: str) -> Block:
         """Return rows with named values as a table, without columns that have no value; deviations join the means."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
-from visionnmf.apps.annotation import load, train
+from visionnmf.apps.annotation import likeness, load, train
 from visionnmf.apps.annotation.images import images_with_words, read_words
 from visionnmf.features import FeatureExtraction
 from visionnmf.io import read_keywords, write_sidecar
@@ -39,6 +39,58 @@ def sea(tmp_path, rng):
     path = tmp_path / "new.png"
     cv2.imwrite(str(path), theme_image(rng, THEMES["Meer"])[..., ::-1])
     return path
+
+
+def test_a_picture_that_is_unlike_all_others_is_marked(photos, sea, tmp_path, monkeypatch):
+    """Probabilities of what was never seen mean nothing."""
+    monkeypatch.setattr(likeness, "LEAST", 30)
+    folder, labels = photos
+    black, table, page, model = (tmp_path / name for name in ("black.png", "found.csv", "page.html", "m.npz"))
+    cv2.imwrite(str(black), np.zeros((24, 32, 3), np.uint8))
+    assert run_command(*TRAIN, folder, "--labels", labels, "--model", model, *SMALL).exit_code == 0
+    words = (*PREDICT, model, sea, black, "--top", 1)
+    usual, odd = json.loads(run_command(*words, "--json").stdout)["images"]
+    assert usual["unlikeness"] <= 1 < odd["unlikeness"]
+    found = run_command(*words, "--csv", table, "--report", page)
+    mark = "unlike the training photographs"
+    lines = [line for line in found.stdout.splitlines() if line.startswith(str(tmp_path)[:1]) and ": " in line]
+    assert [mark in line for line in lines[:2]] == [False, True]
+    assert f"  {mark}, so that words and scores mean little: 1 of 2 images" in found.stdout
+    assert [float(row["unlikeness"]) > 1 for row in csv.DictReader(table.read_text().splitlines())] == [False, True]
+    text = page.read_text("utf-8")
+    assert f"black.png, {mark}" in text and f"new.png, {mark}" not in text
+
+
+@pytest.fixture
+def points(photos, tmp_path):
+    """A model whose scores are no probabilities."""
+    folder, labels = photos
+    path = tmp_path / "jec.npz"
+    assert run_command(*TRAIN, folder, "--labels", labels, "--model", path, *SMALL, "--method", "jec").exit_code == 0
+    return path
+
+
+def test_bars_of_probabilities_end_at_one(model, points, photos, sea, tmp_path):
+    """Scores of 0.56 and 0.95 looked alike; points of jec have no end."""
+    folder, _ = photos
+    for number, known in enumerate((model, points)):
+        page = tmp_path / f"{number}.html"
+        words = (*PREDICT, known, sea, folder / "0.png", "--top", 2, "--json", "--report", page)
+        images = json.loads(run_command(*words).stdout)["images"]
+        scores = [[word["score"] for word in image["words"]] for image in images]
+        text = page.read_text("utf-8")
+        widths = [float(width) for width in re.findall(r'class="bar"><i style="width: ([\d.]+)%', text)]
+        expected = [100 * score / (max(own) if number else 1) for own in scores for score in own]
+        assert widths[: len(expected)] == pytest.approx(expected, abs=0.1)
+        assert text.count("Each bar is relative to") == 1  # of how often each word was given, too
+
+
+def test_a_score_that_no_probability_reaches_is_refused(model, points, sea):
+    refused = run_command(*PREDICT, model, sea, "--least", 1.5)
+    assert refused.exit_code == 2 and "--least must be at most 1, because scores are probabilities" in refused.stderr
+    assert run_command(*PREDICT, model, sea, "--least", 1).exit_code == 0
+    found = run_command(*PREDICT, points, sea, "--top", 3, "--least", 4, "--json")
+    assert [word["score"] for word in json.loads(found.stdout)["images"][0]["words"]] == [5, 4]
 
 
 def of_another(sidecar):
@@ -276,7 +328,7 @@ def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
     assert done.exit_code == 0 and "sidecars exist: 2 of 2 images" in done.stdout and "give --force" in done.stdout
 
 
-def test_a_sidecar_in_the_way_stops_no_other(model, photos):
+def test_a_sidecar_in_the_way_stops_no_other(model, points, photos):
     folder, _ = photos
     foreign = folder / "0.png.xmp"
     write_sidecar(foreign, ["Sterne"])
@@ -287,7 +339,7 @@ def test_a_sidecar_in_the_way_stops_no_other(model, photos):
     document = json.loads(result.stdout)
     assert len(document["outputs"]) == 29 and "another program's sidecar" in document["skipped"][0]
     assert foreign.read_bytes() == before
-    again = run_command(*PREDICT, model, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json")
+    again = run_command(*PREDICT, points, folder / "2.png", "--sidecars", "--least", 99, "--force", "--json")
     assert again.exit_code == 0 and json.loads(again.stdout)["outputs"] == []
 
 

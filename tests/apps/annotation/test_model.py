@@ -122,6 +122,33 @@ def test_few_images(method, n):
     assert model.predict(np.zeros((1, 4))).sum() == 4  # five words of four
 
 
+@pytest.mark.parametrize("method", ["weighted", "jec"])
+def test_what_is_unlike_all_training_images_is_told(method, rng, tmp_path):
+    """A black image had "sun 0.96": codes describe anything by what training images share."""
+    X, Y = made(rng, 1000)
+    X[:, 30:] = rng.random((1000, 2)) @ rng.random((2, 20))  # a narrow view of two directions
+    model = ImageAnnotator(method, coder="none").fit(X[:400], Y[:400], views=VIEWS)
+    found = model.annotate(X[400:]).unlikeness
+    # by a decomposition of all training images, in each view, without the limit
+    left = []
+    for columns in VIEWS.values():
+        train, new = (np.sqrt(part / part.sum(axis=1, keepdims=True)) for part in (X[:400, columns], X[400:, columns]))
+        V = np.linalg.svd(train.astype(float), full_matrices=False)[2][: min(20, train.shape[1] // 2)]
+        left.append(np.sqrt(np.maximum(1 - ((new @ V.T) ** 2).sum(axis=1), 0)))
+    expected = np.max([one / scale for one, scale in zip(left, model.likeness_.scales, strict=True)], axis=0)
+    np.testing.assert_allclose(found, expected, rtol=0.02, atol=1e-3)
+    assert (found > 1).mean() < 0.03  # one per cent is meant
+    odd = np.repeat(X[400:420], 4, axis=0)
+    odd[:20, :30] = np.eye(30)[:20]  # one bin of a histogram, as of a black image
+    odd[20:40, :30] = rng.random((20, 30))
+    odd[40:60, 30:] = rng.random((20, 20))  # in one view alone
+    unlike = model.annotate(odd).unlikeness > 1
+    assert unlike[:60].all() and not unlike[60:].any()
+    save(AnnotationModel(model), tmp_path / "m.npz")
+    np.testing.assert_array_equal(load(tmp_path / "m.npz").annotator.annotate(odd).unlikeness > 1, unlike)
+    assert np.isnan(ImageAnnotator(method, coder="none").fit(X[:200], Y[:200]).annotate(odd).unlikeness).all()
+
+
 def test_a_black_image_and_a_word_that_nobody_has(rng):
     X, Y = made(rng, 60)
     Y[:, 3] = False

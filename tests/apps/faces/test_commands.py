@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 
@@ -62,7 +63,10 @@ def test_searches_that_serve_equally_well_make_no_difference(model):
     known.false_acceptance_rate_, known.false_rejection_rate_ = 0.05, 0.06
     told = training._lines(known, 24)[-1]
     assert "estimated for new pictures like the training pictures, 5.0% of unknown people pass" in told
-    assert "6.0% of known people are rejected (95% confidence: up to 12%); of pictures of another day" in told
+    assert (
+        "6.0% of known people are rejected (95% confidence: up to 12%); pictures taken one after another are too much"
+        in told
+    )
 
 
 def test_images_of_other_noise_are_counted_once_with_the_direction(folder, tmp_path, monkeypatch):
@@ -80,6 +84,17 @@ def test_images_of_other_noise_are_counted_once_with_the_direction(folder, tmp_p
     less = [report for report in reports if report["identity"]["noise"] == "less"]
     assert len(less) > 1 and all(report["notes"][0].startswith(note) for report in less)
     assert found.stdout.count(note) == 2 and f"\n{len(less)} of 3 images: {note}" in found.stdout
+    (tmp_path / "none.png").write_text("no picture")
+    mixed = run("faces", "identify", tmp_path / "m.npz", tmp_path / "none.png", folder / "person 1", smooth)
+    numbers = dict(re.findall(r"\n  \[note (\d)\] (.*)", mixed.stdout))  # each is said once
+    assert len({*numbers.values()}) == len(numbers)
+    (number,) = [number for number, text in numbers.items() if text.startswith(note)]
+    lines = [line for line in mixed.stdout.splitlines() if line.startswith(str(smooth))]
+    marked = [report["identity"]["noise"] == "less" for report in reports]
+    marked[marked.index(True)] = False  # the note itself is below
+    assert [line.endswith(f" [note {number}]") for line in lines] == marked
+    read = sum(line.startswith(str(tmp_path)) for line in mixed.stdout.splitlines())  # without the one that failed
+    assert f"\n{len(less)} of {read} images: {note}" in mixed.stdout
 
 
 def test_a_model_that_is_none_is_one_failure_of_the_command(folder, tmp_path):
@@ -243,7 +258,7 @@ def test_a_model_that_names_nobody_says_so(folder, tmp_path):
     found = run(*words, "--recursive", "--report", tmp_path / "page.html")
     note = "the model knows only 1 person and names nobody, because it has no threshold"
     assert found.stdout.count(note) == 2 and "or give --threshold X" in found.stdout
-    assert f"\n  {note}" in found.stdout and f"\n6 of 6 images: {note}" in found.stdout  # of the first, and of all
+    assert f"\n  [note 1] {note}" in found.stdout and f"\n6 of 6 images: {note}" in found.stdout
     assert f": {note}" in (tmp_path / "page.html").read_text("utf-8")
     assert note not in run(*words, "--recursive", "--threshold", "2").stdout
 

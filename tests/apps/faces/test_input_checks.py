@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from helpers import SHAPE, made_faces, rows
+from helpers import SHAPE, made_faces, rows, run_command as run
 from PIL import Image
 from scipy.sparse import csr_array
 
@@ -23,6 +23,7 @@ from visionnmf.apps.faces import (
     unshadow,
 )
 from visionnmf.apps.faces.images import white_of
+from visionnmf.datasets import load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 pytestmark = pytest.mark.slow
@@ -224,11 +225,35 @@ def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, fold
         recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images, labels, mask=mask)
     assert [str(one.message).partition(":")[0] for one in caught] == ["X has images that show nothing"]
     assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match=r"show nothing: .*, on images 1 \('person 1'\); leave them out"):
-        recognizer.add(fitted[1][3:5] * [[0.9], [0]], labels[3:5])
-    Image.new("L", SHAPE, 70).save(folder / "person 1" / "0.png")
-    report = train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
-    assert "person 1/0.png shows nothing, because all its pixels are equal; remove it, and train again" in report.notes
+    for names, called in ((None, r"1 \('person 1'\)"), (["a.png", "b.png"], "b.png")):
+        with pytest.warns(UserWarning, match=f"show nothing: .*, on images {called}; leave them out"):
+            copy.copy(recognizer).add(fitted[1][3:5] * [[0.9], [0]], labels[3:5], names=names)
+
+
+def test_pictures_that_show_nothing_are_nobody(model, folder, tmp_path):
+    """A black picture was learnt as a person."""
+    black, white, face = folder / "person 1" / "0.png", tmp_path / "white.png", folder / "person 2" / "0.png"
+    Image.new("L", SHAPE).save(black)
+    Image.new("RGB", (30, 40), (255, 255, 255)).save(white)
+    nothing = "shows nothing, because all its pixels are equal"
+    options = FaceTraining(n_components=4, missing="none")
+    expected = load_faces(folder)
+    report = train(folder, tmp_path / "m.npz", training=options)
+    assert report.skipped == [f"person 1/0.png: {nothing}"] and report.images == len(expected.images) - 1
+    np.testing.assert_array_equal(
+        np.bincount(report.model.recognizer.labels_), np.bincount(expected.labels)[1:] - [0, 1, 0, 0]
+    )
+    assert run("faces", "train", folder, "--model", tmp_path / "n.npz").exit_code == 1
+    words = ("faces", "add", model[0], "--name", "Eve", "--model", tmp_path / "more.npz")
+    alone = run(*words, black, white)
+    assert alone.exit_code == 2 and nothing in alone.stderr and not (tmp_path / "more.npz").exists()
+    some = run(*words, black, face, white)
+    assert some.exit_code == 1 and "Eve: 1 image added" in some.stdout
+    assert all(f"left out: {path}: {nothing}" in some.stdout for path in (black, white))
+    for file in folder.glob("*/*.png"):
+        Image.new("L", SHAPE, 70).save(file)
+    with pytest.raises(UnreadableError, match=nothing):
+        train(folder, tmp_path / "none.npz")
 
 
 def test_arrays_are_identified_like_files(model, faces, tmp_path):

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 import warnings
 from inspect import cleandoc
 
@@ -81,6 +82,7 @@ def test_the_folder_for_pictures_is_made_before_training_and_the_rates_say_for_w
     assert "new pictures like the training pictures" in line and "another day, pose or light" in line
 
 
+@pytest.mark.filterwarnings("always")
 def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no_people(folder, tmp_path):
     (folder / "person 2" / "9.png").write_bytes((folder / "person 0" / "3.png").read_bytes())
     (folder / "person 1" / "9.png").write_bytes((folder / "person 1" / "3.png").read_bytes())  # of one person
@@ -90,9 +92,25 @@ def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no
     found = run("faces", "train", folder, "--model", tmp_path / "m.npz", "--json")
     report = json.loads(found.stdout)
     assert report["people"] == [f"person {i}" for i in range(4)]
-    shared, copied = report["notes"]
+    ((shared,), (copied,)) = report["warnings"], report["notes"]
     assert shared == "person 0/3.png and person 2/9.png are the same image of two people; remove it from one of them"
     assert copied.startswith("person 1/9.png is a copy of another image of the same person; copies count as one image")
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_model_of_no_use_says_so_first(folder, tmp_path):
+    """Two people with the same pictures: 95 % of known people were rejected, which stood among the figures."""
+    shutil.rmtree(folder / "person 3")
+    shutil.rmtree(folder / "person 1")
+    shutil.copytree(folder / "person 0", folder / "person 1")
+    found = run("faces", "train", folder, "--model", tmp_path / "m.npz", "-q")
+    assert found.exit_code == 0 and "are the same image of two people" in found.stderr
+    useless = "this model is of no use: it would reject "
+    assert useless in found.stderr and "check who is on the images" in found.stderr
+    with pytest.warns(UserWarning) as caught:
+        report = train(folder, tmp_path / "n.npz")
+    assert report.false_rejection_rate > 0.5 and [one.filename for one in caught] == [__file__] * 2
+    assert f"{useless}{report.false_rejection_rate:.0%} of new images" in str(caught[1].message)
 
 
 def test_fit_warns_of_one_image_of_two_people(rng):

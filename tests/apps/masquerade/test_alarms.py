@@ -27,7 +27,9 @@ from visionnmf.apps.masquerade import (
     sessions,
     train,
 )
+from visionnmf.apps.masquerade.scoring import iso_time
 from visionnmf.apps.masquerade.store import DIGESTS_KEPT, Learnt
+from visionnmf.exceptions import UnreadableError
 from visionnmf.io import inputs
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
@@ -274,7 +276,9 @@ def test_standard_input_gives_results_as_sessions_complete(model, pipe):
     results = score(model, ["-"], source=LogSource(user="ann"))
     pipe(*usual_commands(100), *FOREIGN)
     first = next(results)  # while the next session is open
-    assert (first.verdict, first.n_commands, first.first_line) == ("own", 100, 1) and first.start is not None
+    assert (first.verdict, first.n_commands, first.first_line) == ("own", 100, 1)
+    assert first.start is first.end is None and abs(first.read_at - time.time()) < 600  # the log has no times
+    assert f"session 0, read at {iso_time(first.read_at)}: own" in str(first.report())
     pipe(*FOREIGN * 9)
     alarm = next(results)
     assert alarm.verdict == "alarm" and alarm.n_commands == 100 and alarm.reasons[0].origins[0].source == "-"
@@ -282,6 +286,42 @@ def test_standard_input_gives_results_as_sessions_complete(model, pipe):
     pipe()
     (rest,) = results
     assert (rest.n_commands, rest.first_line, rest.last_line) == (1, 201, 201)
+
+
+def test_times_on_standard_input_are_those_of_the_log(model, pipe, tmp_path):
+    """A session has the same times and the same digest from a file; old sessions stay old."""
+    log = ["time,command", *(f"{1_600_000_000 + n},{line}" for n, line in enumerate(usual_commands(150)))]
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(log) + "\n")
+    by_file, piped = load(model), load(model)
+    expected = list(score(by_file, [file], source=LogSource(user="ann")))
+    pipe(*log)
+    pipe()
+    found = list(score(piped, ["-"], source=LogSource(user="ann")))
+    assert [(one.start, one.end) for one in found] == [(1_600_000_000, 1_600_000_099), (1_600_000_100, 1_600_000_149)]
+    assert all(one.read_at > 1_700_000_000 for one in found)
+    assert [replace(one, source="", read_at=None) for one in found] == [replace(one, source="") for one in expected]
+    assert piped.learnt == by_file.learnt
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  "], ["user,command"], ["# a comment"]])
+def test_a_stream_without_a_command_is_an_error(model, pipe, lines):
+    """A program before the pipe that fails must not look like a night without alarms."""
+    pipe(*lines) if lines else None
+    pipe()
+    with pytest.raises(UnreadableError, match="standard input ended without a command; check the program before the"):
+        list(score(model, ["-"], source=LogSource(user="ann")))
+
+
+def test_a_broken_pipe_is_no_night_without_alarms(model):
+    command = [sys.executable, "-m", "visionnmf.apps.cli", "masquerade", "score", model, "-", "-q"]
+    found = subprocess.run(command, input="", capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1)
+    assert "-: standard input ended without a command; check the program before the pipe" in found.stderr
+
+
+def test_a_caller_may_end_standard_input_before_its_first_command(model, pipe):
+    assert list(score(model, ["-"], stop=lambda: True)) == []
 
 
 def test_silence_on_standard_input_ends_a_session(pipe):

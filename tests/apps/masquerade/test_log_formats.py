@@ -5,6 +5,7 @@ import random
 import time
 import tracemalloc
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -168,12 +169,50 @@ def test_only_the_header_itself_is_a_header_again():
     assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
 
 
-@pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e12", "nan"])
+@pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e21", "nan"])
 def test_times_out_of_range_are_none(time):
     log = [json.dumps({"command": "ls", "time": time})]
     with pytest.warns(UserWarning, match=f"^the log: the time cannot be read in 1 line, first '{time}'; give seconds"):
         (event,) = read_events(log, format="jsonl")
     assert event.time is None
+
+
+@pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("seconds", [100_000_000, 1_700_000_001, 4_000_000_000])
+def test_times_may_be_parts_of_seconds(unit, seconds):
+    """Milliseconds of JavaScript, microseconds of journald, nanoseconds of Go."""
+    lines = [json.dumps({"command": "ls", "time": time}) for time in (seconds * unit, str(seconds * unit))]
+    assert [event.time for event in read_events(lines)] == pytest.approx([seconds] * 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "bash", "zsh", "numbered"])
+@pytest.mark.parametrize("given", ["auto", "as it is"])
+def test_logs_that_begin_with_the_latest_line_are_refused(format, given, tmp_path):
+    """As many log servers export them; pairs of commands would run backwards."""
+    commands = ["ls", "cd src", "vi a.py", "make", "ls", "git commit", "cd ..", "make"]
+
+    def rows(times):
+        for number, (moment, command) in enumerate(zip(times, commands, strict=True)):
+            yield {
+                "csv": f"{moment},{command}",
+                "jsonl": json.dumps({"time": moment, "command": command}),
+                "bash": f"#{moment}\n{command}",
+                "zsh": f": {moment}:0;{command}",
+                "numbered": f"  {number}  {datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S} {command}",
+            }[format]
+
+    def read(times):
+        path = tmp_path / "log"
+        path.write_text("\n".join(["time,command"] * (format == "csv") + [*rows(times)]) + "\n")
+        return [event.time for event in read_events(path, format=format if given == "as it is" else given)]
+
+    times = [1_700_000_000 + step for step in (0, 5, 5, 9, 20, 30, 31, 60)]
+    assert read(times) == times
+    with pytest.raises(UnreadableError, match=r"log: its times run backwards; sort its lines, .*tac"):
+        read(times[::-1])
+    mixed = [*times[4:], *times[:4]]  # the history of one shell after that of another
+    assert read(mixed) == mixed
+    assert read(times[:1] * 8) == times[:1] * 8
 
 
 @pytest.mark.parametrize("time", [True, [3], {"at": 3}])
