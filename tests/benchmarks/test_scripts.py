@@ -39,7 +39,7 @@ OTHERS = [
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
 SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
 PARTS = {
-    "annotation": ["corel", "jpegs", "online", "scale"],
+    "annotation": ["corel", "jpegs", "unlike", "online", "scale"],
     "background": ["events", "live", "masks", "table", "fog", "robust", "small"],
     "background_live": ["rate", "highway", "memory"],
     "cluster": ["speed", "killed"],
