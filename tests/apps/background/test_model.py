@@ -9,7 +9,6 @@ import pytest
 from background_settings import f_measure, masks_of, tuned
 from scipy import ndimage
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
@@ -240,14 +239,6 @@ def test_foreground_near_the_border_does_not_grow_to_it():
     np.testing.assert_array_equal(without_holes(mask.copy(), np.full_like(mask, 255)), mask)
 
 
-@pytest.mark.slow
-def test_a_lower_threshold_finds_more(street):
-    strict = masks_of(BackgroundModel(threshold=6.0).fit(street.frames), street.frames[:20])
-    loose = masks_of(BackgroundModel(threshold=2.0).fit(street.frames), street.frames[:20])
-    assert ((strict > 0) <= (loose > 0)).mean() > 0.999
-    assert (loose > 0).sum() > 1.02 * (strict > 0).sum()
-
-
 # --- what is promised -------------------------------------------------------------------------------------------------
 
 
@@ -419,12 +410,6 @@ def test_frames_on_the_last_axis_are_reported_and_others_are_not(learn, street):
     learn(np.stack([np.roll(grey[0], 5 * i, axis=1) for i in range(20)]))  # a moving camera
 
 
-def test_a_single_frame_is_reported(street):
-    for frames in (street.frames[0], street.frames[:1], street.frames[:1, :, :, 1]):
-        with pytest.warns(UserWarning, match="frames hold a single frame, of shape .*, all of which counts"):
-            BackgroundModel().fit(frames)
-
-
 def test_a_clone_and_any_kind_of_random_state_give_the_same_model(street):
     model = BackgroundModel(n_frames=10, random_state=5)
     again = clone(model)
@@ -454,18 +439,6 @@ def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
     assert taken() == 7
     tuned(monkeypatch, "learning", ahead_pixels=1)
     assert taken() == 5
-
-
-def test_apply_refuses_before_fit_and_other_sizes(street):
-    with pytest.raises(NotFittedError, match="BackgroundModel instance is not fitted yet"):
-        next(BackgroundModel().apply(street.frames))
-    model = BackgroundModel().fit(street.frames[:5])
-    with pytest.raises(
-        ParameterError, match=r"frame 0 must have the shape of the first learnt, \(96, 128, 3\); got \(96, 128\)"
-    ):
-        next(model.apply(street.frames[..., 0]))
-    with pytest.raises(ParameterError, match="threshold must be a finite number > 0; got 0"):
-        next(model.set_params(threshold=0).apply(street.frames))
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------
