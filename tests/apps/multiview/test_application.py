@@ -2,14 +2,12 @@
 
 import csv
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import run_command
-from model_files import rewrite
 from scipy.spatial.distance import pdist
 from sklearn.exceptions import NotFittedError
 
@@ -22,7 +20,7 @@ from visionnmf.apps.multiview import load
 from visionnmf.apps.multiview.fitting import _stems
 from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, observed
-from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io import write_image
 from visionnmf.models.multiview.classifier import signed_roots
 
@@ -277,15 +275,6 @@ def test_inputs_are_never_overwritten(files, made):
         result = run_command("multiview", *arguments, "--force")
         assert result.exit_code == 2 and "would overwrite the input" in result.stderr, result.stderr
     assert before == {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
-
-
-def test_ranges_of_a_file_are_finite(files):
-    run_command("multiview", "fit", "both.npz", "--model", "m.npz", "--rank", 2)
-    for name in ("preparation.lows_.images", "preparation.widths_.images"):
-        shutil.copy("m.npz", "bad.npz")
-        rewrite(Path("bad.npz"), lambda state, arrays: arrays[name].fill(np.inf))  # noqa: B023
-        with pytest.raises(UnreadableError, match="s_ must be finite"):
-            load("bad.npz")
 
 
 def test_folders_that_a_model_cannot_describe_are_refused(files):
