@@ -11,9 +11,6 @@ import pytest
 from background_settings import follow
 from clips import encode
 from helpers import serving, write_video
-from typer.testing import CliRunner
-
-from visionnmf.apps.cli import app
 
 
 @pytest.fixture

@@ -96,13 +96,6 @@ def test_what_could_not_be_loaded_is_not_saved(path):
     assert not path.exists()
 
 
-def test_more_digests_than_are_kept_are_refused(path, monkeypatch):
-    save(made(), path)
-    monkeypatch.setattr(_masquerade_store, "DIGESTS_KEPT", 1)
-    with pytest.raises(UnreadableError, match="users must not have so many counts"):
-        load(path)
-
-
 def test_texts_that_are_no_utf8_are_kept_apart(path):
     session = ["\udc80", "\udc81", "?", "\ufffd"] * 5
     scorer = SessionScorer(false_alarm_rate=1e-17).fit([session] * 5)
