@@ -207,6 +207,17 @@ def test_wrong_labels_are_one_sentence(name, content, message, photos, tmp_path)
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_models_that_are_none_and_folders_that_are_not_there(model, photos, sea, tmp_path):
+    folder, table = photos
+    for arguments, said in (
+        ((*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz"), "there is no folder"),
+        ((*PREDICT, table, sea), "not a model of annotations"),
+        ((*PREDICT, model, tmp_path / "absent.jpg"), "no such file"),
+    ):
+        result = run_command(*arguments)
+        assert result.exit_code == 2 and said in result.stderr
+
+
 def test_no_input_is_replaced(model, photos, sea, tmp_path):
     folder, table = photos
     photo = folder / "0.png"

@@ -97,6 +97,13 @@ def test_the_command_draws_curves(folder, tmp_path):
     assert bad.exit_code == 2 and "--corruption must be some of" in " ".join(bad.stderr.split())
 
 
+def test_pictures_do_not_lie_among_the_faces(folder):
+    options = ("--plots", "--methods", "raw", "--splits", 1, "--train", 3, "--out", folder / "p")
+    refused = run("evaluate", "faces", folder, *options)
+    assert refused.exit_code == 2 and "would be taken for faces" in refused.stderr, refused.output
+    assert not (folder / "p").exists()
+
+
 def test_what_is_left_out_is_said_once_and_an_interrupted_evaluation_ends_quietly(folder, tmp_path, monkeypatch):
     (folder / "person 0" / "7.png").write_text("no picture")
     result = run("evaluate", "faces", folder, "--methods", "raw", "--splits", 1, "--train", 3)
