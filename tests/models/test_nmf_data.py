@@ -90,9 +90,7 @@ def test_manhattan_warns_of_a_long_fit_of_sparse_data(rng):
     limits = {"max_iter": 2, "tol": 0, "random_state": 0, "measure_optimality": False, "exact_codes": False}
     for name in ("fit", "fit_transform"):
         model = clone(NMF(2, **limits))
-        with pytest.warns(
-            EfficiencyWarning, match=r'"manhattan".* 2100 x 2000 entries, .* 4200 are stored, .*"frobenius"'
-        ) as found:
+        with pytest.warns(EfficiencyWarning, match=r'"manhattan".* 2100 x 2000 entries, .*"frobenius"') as found:
             getattr(model, name)(X)
         assert found[0].filename == __file__
     for case in ({"loss": "frobenius"}, {"zero_weight": 0.1}):

@@ -182,7 +182,5 @@ def test_two_fits_with_one_seed_write_equal_files(name, tmp_path):
 def test_an_archive_without_a_header_is_no_model_of_ours(tmp_path):
     """The reason was KeyError: 'header'."""
     np.savez(tmp_path / "foreign.npz", weights=np.ones(3))
-    with pytest.raises(
-        UnreadableError, match=r"foreign\.npz: not a model of visionnmf's estimators, because it has no header; "
-    ):
+    with pytest.raises(UnreadableError, match=r"foreign\.npz: not a model of .*, because it has no header"):
         load_model(tmp_path / "foreign.npz")

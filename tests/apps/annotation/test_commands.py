@@ -188,11 +188,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", b"\xff\xfe\x00", "iconv -f utf-16 -t utf-8"),
-        (
-            "a.csv",
-            b"0.png,a\n1.png,caf\xe9\n",
-            "line 2 is not UTF-8; convert it first",
-        ),
+        ("a.csv", b"0.png,a\n1.png,caf\xe9\n", "line 2 is not UTF-8; convert it first"),
         ("a.csv", b"", "empty"),
         ("a.csv", b"other.jpg,word\n", "has no words for 30 images"),
         ("a.csv", b'0.png,"' + b"a" * 200_000, "field larger than field limit"),

@@ -373,22 +373,13 @@ def test_clips_in_which_nothing_happens(shape, n_frames, level, rank):
         (np.full((3, 8, 8), 255.0), "frame 0 must be from 0 to 1 in floating point; got 255 to 255; divide by"),
         (np.full((3, 8, 8), np.nan), "frame 0 must be from 0 to 1 in floating point; got nan to nan"),
         ([np.zeros((8, 8), np.uint8), None], "frame 1 must be uint8, uint16, or floating .* got NoneType"),
-        (
-            [np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)],
-            r"frame 1 must have the shape of the first learnt, \(8, 8\); got \(8, 9\)",
-        ),
+        ([np.zeros((8, 8), np.uint8), np.zeros((8, 9), np.uint8)], r"of the first learnt, \(8, 8\); got \(8, 9\)"),
         (np.zeros((3, 8, 8, 2), np.uint8), r"frame 0 must have shape \(height, width\), or .*; got \(8, 8, 2\)"),
         (np.zeros((3, 0, 8), np.uint8), r"frame 0 must have shape .*; got \(0, 8\)"),
         (np.zeros(8, np.uint8), r"frames must be frames of shape .*, or a single one; got shape \(8,\)"),
         ([], "frames must hold at least one frame; got none"),
-        (
-            np.zeros((2, 3, 8, 9), np.uint8),
-            r"got \(3, 8, 9\); move the channels to the end by numpy.moveaxis\(frame, 0",
-        ),
-        (
-            np.zeros((8, 9, 3, 20), np.uint8),
-            r"got \(9, 3, 20\); move the last axis of a stack to the front by .*\(frames, -1, 0\)",
-        ),
+        (np.zeros((2, 3, 8, 9), np.uint8), r"got \(3, 8, 9\); move the channels to the end by numpy.moveaxis"),
+        (np.zeros((8, 9, 3, 20), np.uint8), r"got \(9, 3, 20\); move the last axis of a stack to the front"),
         (5, r"frames must be an array of frames, a video, or frames one after another; got int"),
         (None, r"frames must be an array .*; got NoneType"),
     ],
@@ -401,9 +392,7 @@ def test_frames_that_are_refused(frames, message):
 @pytest.mark.parametrize("learn", [BackgroundModel().fit, OnlineBackgroundModel().fit])
 def test_frames_on_the_last_axis_are_reported_and_others_are_not(learn, street):
     grey = street.frames[:40, :, :, 1]
-    with pytest.warns(
-        UserWarning, match=r"frames of shape .* look as if their last axis were time; .*moveaxis"
-    ) as told:
+    with pytest.warns(UserWarning, match="look as if their last axis were time; .*moveaxis") as told:
         learn(np.moveaxis(grey, 0, -1))
     assert told[0].filename == __file__
     learn(grey)

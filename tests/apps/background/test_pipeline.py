@@ -68,21 +68,14 @@ def test_everything_is_written(clip, tmp_path):
 def test_the_report(clip, tmp_path):
     report = separate(clip, out=tmp_path, random_state=3)
     content = json.loads(json.dumps(report.as_dict()))
-    assert (content["width"], content["height"]) == (WIDTH, HEIGHT)
     assert content["frames"] == content["frames_read"] == content["declared_frames"] == N_FRAMES
-    assert content["truncated"] is False
-    assert content["masks"]["f_measure"] is None
-    assert 0 < content["masks"]["foreground_share"] < 0.5
-    assert 0 < content["temporal_median"]["foreground_share"] < 0.5
+    assert content["masks"]["f_measure"] is None and 0 < content["masks"]["foreground_share"] < 0.5
     assert 0.3 < content["agreement"] <= 1
     assert content["seconds"]["total"] == pytest.approx(
         content["seconds"]["learning"] + content["seconds"]["masking"], abs=0.01
     )
     assert content["frames_per_second"] == pytest.approx(N_FRAMES / content["seconds"]["total"], rel=0.01)
-    summary = str(report)
-    for text in ("30 frames of 64x48", "temporal median, for comparison", "agreement (F)", "clip_preview.mp4"):
-        assert text in summary
-    assert "cut off" not in summary
+    assert "cut off" not in str(report)
 
 
 def test_the_sample_is_scored_against_its_truth(tmp_path):
@@ -128,10 +121,7 @@ def test_one_frame_is_enough(clip, tmp_path):
         ({"max_frames": 2}, ["learnt from 2 frames; with fewer than 40"]),
         ({"scale": 0.1}, ["pixels hold little"]),
         ({"threshold": 1e6}, ["no frame has any foreground with threshold=1e+06, which is 3 by default"]),
-        (
-            {"events": "scene", "min_length": 1e3},
-            ["lasts", "s at most, less than min_length=1000 seconds"],
-        ),
+        ({"events": "scene", "min_length": 1e3}, ["lasts", "s at most, less than min_length=1000 seconds"]),
         ({"events": "objects", "min_area": 1.0}, ["no event: no part of a mask covers min_area=1 of the picture"]),
         ({"roi": ("0,0,2,2",)}, ["in the region that counts, no frame has any foreground"]),
         ({"roi": ("-4,-4,20,20",)}, ["roi='-4,-4,20,20' does not lie wholly in the picture"]),

@@ -112,6 +112,7 @@ def test_messages_name_the_option_and_progress_the_steps(folder, tmp_path):
     assert said[-1] == ("extracting", 4, 4)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)  # less than the 300 s after which idle processes end
 def test_a_worker_that_is_killed_is_one_sentence(folder):
     """Also if the workers of an earlier call have ended in the meantime, as they do when they were idle for long."""
