@@ -9,6 +9,7 @@ import pytest
 from background_settings import f_measure, masks_of, tuned
 from scipy import ndimage
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.background.frame_arrays import FrameSample
@@ -428,6 +429,13 @@ def test_of_large_pictures_fewer_are_worked_on(street, monkeypatch):
     assert taken() == 7
     tuned(monkeypatch, "learning", ahead_pixels=1)
     assert taken() == 5
+
+
+def test_a_model_is_fitted_first_and_its_threshold_is_checked_again(street):
+    with pytest.raises(NotFittedError, match="BackgroundModel instance is not fitted yet"):
+        next(BackgroundModel().apply(street.frames))
+    with pytest.raises(ParameterError, match="threshold must be a finite number > 0; got 0"):
+        next(BackgroundModel().fit(street.frames[:5]).set_params(threshold=0).apply(street.frames))
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------

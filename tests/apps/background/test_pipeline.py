@@ -12,8 +12,8 @@ from helpers import run_command as run, write_video
 from visionnmf.apps.background import BackgroundModel, results as _results
 from visionnmf.apps.background.results import CAPTION_HEIGHT
 from visionnmf.datasets import make_surveillance
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError
-from visionnmf.io import VideoReader, read_image
+from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError, UnreadableError
+from visionnmf.io import VideoReader, VideoWriter, read_image
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -197,6 +197,20 @@ def test_ctrl_c_leaves_nothing(clip, tmp_path, stage):
 
     with pytest.raises(KeyboardInterrupt):
         separate(clip, out=tmp_path, progress=interrupt)
+    assert left_in(tmp_path) == set()
+
+
+def test_a_failing_encoder_leaves_nothing(clip, tmp_path, monkeypatch):
+    write = VideoWriter.write
+
+    def fails(self, *arguments):
+        if self.path.name.endswith("_foreground.mkv") and self.frames_written == 9:
+            raise MediaError("the disk is full")
+        return write(self, *arguments)
+
+    monkeypatch.setattr(VideoWriter, "write", fails)
+    with pytest.raises(MediaError, match="the disk is full"):
+        separate(clip, out=tmp_path)
     assert left_in(tmp_path) == set()
 
 

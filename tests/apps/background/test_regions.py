@@ -161,6 +161,14 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
     assert run_command("background", clip, "--out", tmp_path / "f", "--reuse", tmp_path / "none.npz").exit_code == 2
 
 
+def test_the_command(clip, tmp_path):
+    options = ("--out", tmp_path, "--force", "--roi", "0,0,64,24", "--ignore", "0,0 5,0 0,5", "--start")
+    assert run_command("background", clip, *options, "0:01", "--end", "00:00:02.5").exit_code == 0
+    assert len(masks_of(tmp_path / "two_foreground.mkv")) == 15
+    assert run_command("background", clip, *options, "soon").exit_code == 2
+    assert run_command("background", clip, "--out", tmp_path, "--force", "--roi", "1,2").exit_code == 2
+
+
 def test_the_report_names_its_method(tmp_path):
     report = separate("sample:surveillance", method="mahnmf", out=tmp_path, max_frames=6, scale=0.2)
     assert (report.method, report.n_components, report.noise) == ("mahnmf", 2, None)
