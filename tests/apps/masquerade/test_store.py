@@ -64,6 +64,11 @@ def test_more_commands_or_pairs_than_a_profile_keeps_are_refused_before_they_are
     rewrite(path, lambda state, arrays: arrays["arrays.text"].fill(0x80))  # cannot be decoded
     with pytest.raises(UnreadableError, match="users must not have so many counts"):
         load(path)
+    monkeypatch.undo()
+    save(made(), path, force=True)
+    monkeypatch.setattr(_masquerade_store, "DIGESTS_KEPT", 1)
+    with pytest.raises(UnreadableError, match="users must not have so many counts"):
+        load(path)
 
 
 def test_more_counts_than_a_file_may_hold_are_refused_on_both_ways(path, monkeypatch):
