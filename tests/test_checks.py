@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from visionnmf import (
     NMF,
@@ -230,12 +230,3 @@ def test_values_out_of_range_are_refused(kind, name):
         if hasattr(kind, fit):
             with pytest.raises(ParameterError, match=f"^{name} must .*; got {re.escape(repr(value))}"):
                 getattr(kind(**{name: value}), fit)(*FITS[kind])
-
-
-@pytest.mark.parametrize("kind", FITS)
-def test_parameters_are_kept_as_they_are_given(kind):
-    estimator = kind()
-    assert clone(estimator).get_params(deep=False) == estimator.get_params(deep=False)
-    for name in inspect.signature(kind).parameters:
-        value = [name]
-        assert getattr(kind().set_params(**{name: value}), name) is value

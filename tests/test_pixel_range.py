@@ -134,14 +134,6 @@ def test_a_faint_layer_of_16_bits_stays_faint(tmp_path, opacity):
     assert np.abs(found.astype(int) - 255 * (1 - opacity)).max() <= 1
 
 
-@pytest.mark.parametrize("bits", range(9, 17))
-def test_any_number_of_bits_can_be_declared(tmp_path, monkeypatch, bits):
-    stored = np.rint(PICTURE / 255 * (2**bits - 1)).astype(np.uint16)
-    write_image(tmp_path / "a.png", stored)
-    monkeypatch.setenv("VISIONNMF_BITS", str(bits))
-    assert np.abs(read_reduced(tmp_path / "a.png")[0].astype(int) - PICTURE).max() <= 1
-
-
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("bits", BITS[1:])
 @pytest.mark.parametrize("form", ["whole", "own", "part", "inverted"])

@@ -296,9 +296,7 @@ def test_the_rules_of_papers_end_a_fit(X, start):
     model = NMF(4, loss="frobenius", solver="nenmf-paper", init="custom", stop="projected-gradient", tol=1e-2)
     model.fit_transform(X, W=start[0].T, H=start[1])
     assert model.n_iter_ == count > 1
-    with pytest.raises(
-        ParameterError, match="stop must be another rule for loss='manhattan'; got 'projected-gradient'"
-    ):
+    with pytest.raises(ParameterError, match="stop must be another rule for loss='manhattan'"):
         NMF(2, stop="projected-gradient").fit(X)
 
     model = NMF(4, loss="kullback-leibler", solver="mu", stop="clusters", random_state=0, max_iter=5000).fit(X)

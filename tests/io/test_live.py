@@ -361,13 +361,6 @@ def test_no_key_frame_at_the_start(pipe):
     assert len(found) > 30
 
 
-def test_ten_bits_and_odd_sizes(pipe):
-    frames = [np.full((45, 63, 3), 8 * level, np.uint8) for level in range(10)]
-    pipe(encoded("matroska", "ffv1", frames, pixel_format="yuv444p10le"))
-    found = list(LiveReader("-"))
-    assert found[0].shape == (45, 63, 3) and levels(found) == pytest.approx(range(10), abs=1)
-
-
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 

@@ -290,14 +290,6 @@ def test_what_is_given_up_within_another_block_drops_its_own_files_alone(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_file_that_is_given_up_does_not_harm_the_others(tmp_path):
-    with together():
-        write_image(tmp_path / "a.png", FRAME)
-        with pytest.raises(ValueError, match="given up"), output_file(tmp_path / "b.txt"):
-            raise ValueError("given up")
-    assert _names(tmp_path) == ["a.png"]
-
-
 def test_a_block_may_have_more_files_than_a_process_may_open(tmp_path):
     resource = pytest.importorskip("resource")
     (tmp_path / "within").mkdir()

@@ -147,10 +147,7 @@ def test_a_separator_at_the_end_makes_no_column(tmp_path, header, separator):
             "a,b\n" + "1,2\n" * 40 + '3,"4\n5,6\n',
             "t.csv: its rows cannot be told apart; look for",
         ),
-        (
-            "x,words\n2,sea\n4,sky;sea\n",
-            "row 2, column words: must be a number; got sea; words need a column each",
-        ),
+        ("x,words\n2,sea\n4,sky;sea\n", "row 2, column words: must be a number; got sea; words need a"),
         ("a;b\n1,5;2.5\n", "row 2, column b: must be a number; got 2.5"),
         ("a,b\n1,1e999\n", "must hold finite numbers"),
     ],

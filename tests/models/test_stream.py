@@ -70,16 +70,6 @@ def test_batches_have_one_size_however_the_samples_come(source):
     np.testing.assert_array_equal(np.concatenate(found), X)
 
 
-@pytest.mark.parametrize("chunks", [None, (8, 12)])
-def test_a_dataset_of_h5py_gives_the_model_of_its_array(tmp_path, chunks):
-    with pytest.importorskip("h5py").File(tmp_path / "x.h5", "w") as file:
-        source = file.create_dataset("x", data=X, chunks=chunks)
-        same_model(learnt(source, epochs=2), learnt(X, epochs=2))
-        mixed = np.concatenate(batches(source, shuffle=True))
-    assert (mixed != X).any()
-    np.testing.assert_array_equal(np.sort(mixed, axis=0), np.sort(X, axis=0))
-
-
 def test_a_source_that_uses_one_array_again():
     def refilled():
         buffer = np.empty((7, 12))

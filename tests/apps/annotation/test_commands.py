@@ -188,11 +188,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", b"\xff\xfe\x00", "iconv -f utf-16 -t utf-8"),
-        (
-            "a.csv",
-            b"0.png,a\n1.png,caf\xe9\n",
-            "line 2 is not UTF-8; convert it first",
-        ),
+        ("a.csv", b"0.png,a\n1.png,caf\xe9\n", "line 2 is not UTF-8; convert it first"),
         ("a.csv", b"", "empty"),
         ("a.csv", b"other.jpg,word\n", "has no words for 30 images"),
         ("a.csv", b'0.png,"' + b"a" * 200_000, "field larger than field limit"),
@@ -207,16 +203,15 @@ def test_wrong_labels_are_one_sentence(name, content, message, photos, tmp_path)
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
+def test_models_that_are_none_and_folders_that_are_not_there(model, photos, sea, tmp_path):
     folder, table = photos
-    result = run_command(*TRAIN, folder, "--labels", table, "--model", model, *SMALL)
-    assert result.exit_code == 2 and "--force" in result.stderr
-    result = run_command(*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz")
-    assert result.exit_code == 2 and "there is no folder" in result.stderr
-    result = run_command(*PREDICT, table, sea)
-    assert result.exit_code == 2 and "not a model of annotations" in result.stderr
-    result = run_command(*PREDICT, model, tmp_path / "absent.jpg")
-    assert result.exit_code == 2 and "no such file" in result.stderr
+    for arguments, said in (
+        ((*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz"), "there is no folder"),
+        ((*PREDICT, table, sea), "not a model of annotations"),
+        ((*PREDICT, model, tmp_path / "absent.jpg"), "no such file"),
+    ):
+        result = run_command(*arguments)
+        assert result.exit_code == 2 and said in result.stderr
 
 
 def test_no_input_is_replaced(model, photos, sea, tmp_path):
@@ -262,18 +257,6 @@ def test_own_guesses_are_no_truth(photos, tmp_path):
     found = images_with_words(images, None, FeatureExtraction(["lab"]), fit=True)
     assert found.words == ["wahr"] and found.files == images[2:]
     assert "2 sidecars of visionnmf left out" in found.notes[0]
-
-
-def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
-    names = ["one.png", "two.png"]
-    for name, photo in zip(names, sorted(photos[0].glob("*.png")), strict=False):
-        shutil.copy(photo, tmp_path / name)
-    pair = [tmp_path / name for name in names]
-    assert run_command(*PREDICT, model, pair[0], "--sidecars").exit_code == 0
-    both = run_command(*PREDICT, model, *pair, "--sidecars")
-    assert both.exit_code == 0 and "sidecars exist: 1 of 2 images" in both.stdout
-    done = run_command(*PREDICT, model, *pair, "--sidecars")
-    assert done.exit_code == 0 and "sidecars exist: 2 of 2 images" in done.stdout and "give --force" in done.stdout
 
 
 def test_a_sidecar_in_the_way_stops_no_other(model, photos):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from background_settings import follow, separate
 from clips import encode
-from helpers import run_command
 
 from visionnmf.apps.background import Separated
 from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, EventTable, MotionEvent, find_boxes
@@ -243,26 +242,6 @@ def test_batch_and_live_number_the_events_of_a_clip_in_their_own_order(tmp_path,
         assert [event["start"] for event in events] == pytest.approx(order, abs=0.15)
 
 
-@pytest.mark.slow
-def test_events_split_where_motion_stops(tmp_path):
-    rng = np.random.default_rng(0)
-    scene = rng.uniform(60, 180, (60, 80, 3))
-    path = tmp_path / "yard.mkv"
-    with VideoWriter(path, width=80, height=60, frame_rate=10, codec="ffv1") as writer:
-        for i in range(160):
-            picture = scene + rng.normal(0, 2, scene.shape)
-            for begin in (30, 100):  # somebody passes in two seconds
-                if begin <= i < begin + 20:
-                    x = 4 * (i - begin)
-                    picture[20:45, x : x + 10] = (250, 30, 220)
-            writer.write(np.clip(picture, 0, 255).astype(np.uint8))
-    batch = separate(path, out=tmp_path, events="scene", videos=False).events
-    live = follow(path, out=tmp_path, events="scene", force=True).events
-    for events in (batch, live):
-        found_at = [(event["start"], event["end"]) for event in events]
-        np.testing.assert_allclose(found_at, [(2.0, 6.0), (9.0, 13.0)], atol=0.21)
-
-
 def test_times_of_their_own():
     times = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 60.0]
     events = found({1, 2, 4, 5}, times, padding=0.5, min_length=0.1)
@@ -382,12 +361,3 @@ def test_what_cannot_be_cut_is_said(tmp_path):
         source = named
         assert len(report.skipped) == said and len(report.events) == 1
         assert (report.events[0]["clip"] is None) == bool(said)
-
-
-def test_the_command(clip, tmp_path):
-    result = run_command(
-        "background", clip, "--events", "--min-event", 1.1, "--min-area", 0.01, "--json", "--out", tmp_path
-    )
-    entry = json.loads(result.stdout)
-    assert [event["frames"] for event in entry["events"]] == [12]
-    assert run_command("background", clip, "--out", tmp_path / "b", "--frame-table", "xml").exit_code == 2

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
 from visionnmf.apps.cli import app
 from visionnmf.datasets import make_surveillance
-from visionnmf.exceptions import OutputExistsError, ParameterError, UnreadableError, UnsupportedError
+from visionnmf.exceptions import OutputExistsError, UnreadableError, UnsupportedError
 from visionnmf.io import VideoReader, read_image, write_image
 
 pytestmark = pytest.mark.slow
@@ -131,13 +131,7 @@ def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
     assert any(mask.any() for mask in shares)
 
 
-def test_what_is_refused(clip, tmp_path, made):
-    with pytest.raises(ParameterError, match="masks must be one of"):
-        follow(clip, out=tmp_path, masks="gif")
-    with pytest.raises(ParameterError, match="forgetting must be"):
-        follow(clip, out=tmp_path, forgetting=0)
-    with pytest.raises(UnreadableError, match="no such file"):
-        follow(tmp_path / "none.mp4", out=tmp_path)
+def test_a_state_of_other_frames_is_refused(clip, tmp_path, made):
     small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
     small.save(tmp_path / "small.npz")
     with pytest.raises(UnsupportedError, match=r"small.npz: the model has frames of shape \(20, 20, 3\)"):
@@ -157,8 +151,6 @@ def test_the_command(clip, tmp_path):
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["frame"] for line in lines[:-1]] == list(range(N)) and lines[-1]["frames"] == N
-    done = invoke(clip, "--live", "--out", tmp_path / "b", "--warm-up", 10, "--events", "--padding", 0)
-    assert done.exit_code == 0 and "event 1: 00:00:" in done.output and "120 frames of 64x48" in done.output
 
 
 def test_events_are_listed_as_in_a_batch_and_the_last_is_also_printed(clip, tmp_path):

@@ -64,9 +64,7 @@ def test_pictures(tmp_path):
     write_image(tmp_path / "here.png", picture)
     np.testing.assert_array_equal(read_regions([str(tmp_path / "here.png")], [], (20, 30)), picture)
     assert (read_regions([str(tmp_path / "here.png")], [], (10, 15), 0.5) > 0).sum() in range(8, 16)
-    with pytest.raises(
-        UnsupportedError, match=r"here.png: has 30 x 20 pixels; give a picture of the size of the video"
-    ):
+    with pytest.raises(UnsupportedError, match=r"here.png: has 30 x 20 pixels; give a picture of the size"):
         read_regions([str(tmp_path / "here.png")], [], (20, 31))
 
 
@@ -156,9 +154,7 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
         assert report.masks == before.masks
         expected = masks_of(tmp_path / ("a" if threshold is None else "b") / "two_foreground.mkv")
         np.testing.assert_array_equal(masks_of(tmp_path / folder / "two_foreground.mkv"), expected)
-    with pytest.raises(
-        UnsupportedError, match=r"two_model.npz: the model has frames of shape .* and those of the source have"
-    ):
+    with pytest.raises(UnsupportedError, match=r"two_model.npz: the model has frames of shape"):
         separate(clip, out=tmp_path / "e", reuse=model, scale=0.5)
     with pytest.raises(ParameterError, match="method must be 'ours' where a model is kept or reused; got 'mahnmf'"):
         separate(clip, out=tmp_path / "e", method="mahnmf", reuse=model)
@@ -166,10 +162,10 @@ def test_a_model_is_kept_and_reused(clip, tmp_path, monkeypatch):
 
 
 def test_the_command(clip, tmp_path):
-    options = ("--out", tmp_path, "--force", "--roi", "0,0,64,24", "--ignore", "0,0 5,0 0,5", "--threshold", 2)
-    assert run_command("background", clip, *options, "--start", "0:01", "--end", "00:00:02.5").exit_code == 0
+    options = ("--out", tmp_path, "--force", "--roi", "0,0,64,24", "--ignore", "0,0 5,0 0,5", "--start")
+    assert run_command("background", clip, *options, "0:01", "--end", "00:00:02.5").exit_code == 0
     assert len(masks_of(tmp_path / "two_foreground.mkv")) == 15
-    assert run_command("background", clip, *options, "--start", "soon").exit_code == 2
+    assert run_command("background", clip, *options, "soon").exit_code == 2
     assert run_command("background", clip, "--out", tmp_path, "--force", "--roi", "1,2").exit_code == 2
 
 

@@ -61,16 +61,6 @@ def test_a_source_that_fails_before_the_first_mask(frames, tmp_path, broken):
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_state_that_cannot_be_written_on_the_way(frames, tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise MediaError("at.npz: cannot be written (No space left on device)")
-
-    monkeypatch.setattr(OnlineBackgroundModel, "save", fail)
-    report = follow(frames, out=tmp_path / "out", state=tmp_path / "at.npz", **WANTED)
-    assert report.skipped == ["at.npz: cannot be written (No space left on device)"]
-    assert (tmp_path / "out" / "frames_frames.csv").exists()
-
-
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_exit_codes(frames, tmp_path, broken, as_json):
     def run(*options):

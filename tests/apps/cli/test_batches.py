@@ -183,13 +183,6 @@ def test_an_option_without_effect_is_refused(arguments, message):
     assert found.exit_code == 2 and message in " ".join(found.stderr.split())
 
 
-def test_progress_says_how_many_of_how_many(tmp_path, monkeypatch):
-    paint(tmp_path, "a.png", "b.png")
-    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
-    done = run("segment", tmp_path / "a.png", tmp_path / "b.png", "-o", tmp_path / "out")
-    assert "images: done 1 of 2" in done.stderr and done.stdout.count("\n") == 2  # a line for each, without its files
-
-
 MISSING = [
     *("background nothere.mp4", "segment rtsp://camera/1 -", "segment nothere.jpg *.nothing"),
     *("segment nowhere/ --recursive", "evaluate segment --images none --truth none", "evaluate faces none"),

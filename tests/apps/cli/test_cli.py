@@ -44,18 +44,6 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_json_is_a_line_for_each_input(picture, tmp_path, clip):
-    result = run("segment", picture, "--json", "--out", tmp_path / "out")
-    report = json.loads(result.stdout)
-    assert result.exit_code == 0 and report["state"] == "done" and len(report["outputs"]) == 4
-    assert report["shape"] == [60, 80] and sum(report["sizes"]) == 60 * 80
-    assert {"scale", "n_regions", "seconds"} <= set(report)
-    options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
-    result = run("background", clip, *options, "--out", tmp_path / "out")
-    report = json.loads(result.stdout)
-    assert (report["width"], report["height"], report["frames"]) == (32, 24, 6)
-
-
 def bad(tmp_path, kind):
     path = tmp_path / f"bad{kind}"
     if kind == "empty.png":
@@ -207,15 +195,6 @@ def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path)
     command = f"{sys.executable} -m visionnmf.apps.cli masquerade score {model} {histories['ann']} | head -1"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert ended.stdout.count("\n") == 1 and not ended.stderr
-
-
-def test_a_doubtful_result_is_said(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (20, 9, 12, 3), np.uint8)
-    path = write_video(tmp_path / "noise.mkv", np.kron(noise, np.ones((1, 8, 8, 1), np.uint8)), 25)
-    for live in ([], ["--live"]):
-        result = run("background", path, "--out", tmp_path / f"out{len(live)}", *live)
-        assert result.exit_code == 0 and "does the camera move?" in result.stdout
-        assert ("with fewer than 40" in result.stdout) == (not live)
 
 
 @pytest.mark.slow

@@ -24,14 +24,6 @@ def test_every_attribute_of_a_fit_is_documented(model):
         assert "missing_scores_" in kept and kept <= told, kept - told
 
 
-def test_messages_name_what_the_user_typed(tmp_path):
-    (tmp_path / "empty").mkdir()
-    found = run("faces", "train", tmp_path / "empty", "--model", tmp_path / "m.npz")
-    assert found.exit_code == 2 and "DIR must have a sub-folder for each person" in found.stderr
-    np.savez(tmp_path / "nobody.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.zeros(4, int))
-    assert "source" not in run("faces", "train", tmp_path / "nobody.npz", "--model", tmp_path / "m.npz").stderr
-
-
 def test_what_no_range_says_is_null(model, folder, tmp_path):
     """With 24 images there is no range of noise, so whether an image is as noisy is not known, rather than false."""
     recognizer = model[1]
@@ -103,12 +95,6 @@ def test_fit_warns_of_one_image_of_two_people(rng):
     sentence = r"the same image of two people: images 2 \('person 0'\) and 7 \('person 2'\); keep each image for one"
     with pytest.warns(UserWarning, match=sentence):
         FaceRecognizer(image_shape=SHAPE, calibrate=False, random_state=0).fit(X, labels.astype(str))
-
-
-def test_one_image_is_not_counted_as_several(model, folder, tmp_path):
-    (tmp_path / "no.png").write_text("no picture")
-    found = run("faces", "identify", model[0], folder / "person 1" / "0.png", tmp_path / "no.png")
-    assert "1 image: 1 face of known people, 0 of nobody known" in found.stderr
 
 
 def doubts(call):

@@ -88,7 +88,7 @@ def test_what_is_printed_and_the_exit_code_are_chosen(model, tmp_path):
 
 
 @pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_log_that_is_read_again_is_judged_and_not_learnt_again(jobs, timed, model, tmp_path):
     """A nightly check of a history that grows must not learn the masquerader of one night a little more each night."""
     kept, log = tmp_path / "kept.npz", tmp_path / "ann.log"

@@ -151,18 +151,6 @@ def test_whole_lines_are_symbols_when_asked():
     assert [e.command for e in read_events(["git push", " a | b "], whole_lines=True)] == ["git push", "a | b"]
 
 
-def test_keys_of_objects_are_read_as_those_of_tables():
-    table = ["User, Command ,TIME", "bob,ls,5", ",cd,6", " eve ,make,"]
-    rows = [
-        '{"User": "bob", " Command ": "ls", "TIME": 5}',
-        '{"User": "", "command": "cd", "time": 6}',
-        '{"user": " eve ", "COMMAND": "make", "time": ""}',
-    ]
-    expected = [("bob", "ls", 5.0), ("user", "cd", 6.0), ("eve", "make", None)]
-    for lines, format in ((table, "csv"), (rows, "jsonl")):
-        assert [event[:3] for event in read_events(lines, format=format)] == expected
-
-
 def test_only_the_header_itself_is_a_header_again():
     rows = ["user,command,a", "eve,command,user", "user,command,a", "eve,ls,"]
     assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
