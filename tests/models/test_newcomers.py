@@ -22,33 +22,6 @@ def X(rng):
     return rng.random((20, 3)) @ rng.random((3, 12)) + 0.05 * rng.random((20, 12))
 
 
-@pytest.mark.parametrize(
-    ("name", "replacement"),
-    [
-        *(("beta_loss", "loss"), ("l1_ratio", "penalty_W"), ("shuffle", "nothing"), ("rank", "n_components")),
-        *(("seed", "random_state"), ("batch_size", "OnlineNMF"), ("replicates", "n_init"), ("algorithm", "solver")),
-        *(("update", "loss"), ("W0", "fit_transform"), ("alpha_H", "penalty_H=Penalty.l1=alpha_H . l1_ratio . n_sam")),
-        ("alpha_W", "penalty_W=Penalty.l1=alpha_W . l1_ratio . n_features"),
-    ],
-)
-def test_foreign_parameters_name_their_replacement(name, replacement):
-    with pytest.raises(TypeError, match=f"NMF has no parameter '{name}'; use .*{replacement}"):
-        NMF(3, **{name: 1})
-
-
-def test_unknown_parameters_stay_pythons_error():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        NMF(3, colour=1)
-    with pytest.raises(TypeError, match=r"OnlineNMF has no parameter 'alpha_W'; use penalty_W=Penalty"):
-        OnlineNMF(3, alpha_W=1)
-
-
-@pytest.mark.parametrize(("name", "word"), [("cd", "hals"), ("als", "hals"), ("mult", "mu")])
-def test_foreign_solvers_name_their_replacement(name, word, X):
-    with pytest.raises(ParameterError, match=f"solver must be one of .*; got '{name}'; '{word}'"):
-        NMF(3, solver=name).fit(X)
-
-
 def test_nan_is_answered_with_missing_values(X):
     X[0, 0] = np.nan
     for fit in (lambda: NMF(3).fit(X), lambda: OnlineNMF(3).fit(X), lambda: select_rank(X, [1, 2])):

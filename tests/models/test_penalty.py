@@ -146,7 +146,7 @@ def test_a_penalty_that_a_scale_escapes_is_reported(penalty, rng):
 def test_the_warning_of_scale_names_the_users_line_once(rng):
     da = pytest.importorskip("dask.array")
     X, penalty_H = rng.random((12, 6)), Penalty(l1=0.1)
-    for n_components, data in ((2, X), ("auto", X), (2, da.from_array(X, chunks=(5, 6)))):
+    for n_components, data in ((2, X), (2, da.from_array(X, chunks=(5, 6)))):
         model = NMF(n_components, penalty_H=penalty_H, loss="frobenius", random_state=0, max_iter=5, tol=0)
         for fit in (model.fit, model.fit_transform):
             with warnings.catch_warnings(record=True) as caught:
@@ -202,8 +202,3 @@ def test_each_entry_may_have_its_bounds(solver, rng):
 def test_bounds_that_are_no_array_are_refused(bounds, got):
     with pytest.raises(ParameterError, match="low and high of penalty_H must be numbers, or arrays .*" + got):
         NMF(2, penalty_H=Penalty(**bounds)).fit(np.ones((3, 6)))
-
-
-def test_bounds_of_each_entry_fix_the_number_of_components(rng):
-    with pytest.raises(ParameterError, match="n_components must be a number with bounds of each entry; got 'auto'"):
-        NMF("auto", loss="frobenius", penalty_W=Penalty(high=np.ones((2, 12)))).fit(rng.random((12, 6)))

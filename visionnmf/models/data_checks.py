@@ -355,13 +355,13 @@ def find_loss(loss: Any) -> LossRecord | None:
     return betas.get(float(loss), betas["parameter"])
 
 
-def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None, *, or_auto: bool = False) -> Loss:
+def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
     """Return the engine's loss for a name, or for the `beta` of a beta-divergence as in scikit-learn's `beta_loss`.
 
     A `parameter` of None is the loss's default at the mean of the entries that count. Raises ParameterError for an
-    unknown loss, whose message also names "auto" with `or_auto`.
+    unknown loss.
     """
-    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights), or_auto=or_auto)
+    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights))
 
 
 def _observed_mean(X: Any, weights: Array | None) -> float:
@@ -372,12 +372,12 @@ def _observed_mean(X: Any, weights: Array | None) -> float:
     return mean
 
 
-def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float], *, or_auto: bool = False) -> Loss:
+def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
     """Return the engine's loss as :func:`check_loss`, with its default scaled by ``mean()`` of the observed data."""
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
-            f"loss must be one of {['auto'] * or_auto + named_losses()} or a number from {-BETA_LIMIT:g} to "
+            f"loss must be one of {named_losses()} or a number from {-BETA_LIMIT:g} to "
             f"{BETA_LIMIT:g} (beta of the beta-divergence); got {loss!r}"
         )
     if not record.is_named:  # a number that is not the exponent of a named loss
@@ -397,12 +397,6 @@ def fitted_loss(loss: Any, parameter: float) -> Loss:
     record = find_loss(loss)
     assert record is not None
     return Loss(record.name, parameter)
-
-
-def loss_in_use(model: Any) -> str | float:
-    """Return the loss of a fitted NMF as a user would give it: what "auto" has chosen, or the parameter."""
-    loss: str | float = getattr(model, "loss_", None) or model.loss
-    return loss
 
 
 def _no_parameter(parameter: Any, what: str) -> None:

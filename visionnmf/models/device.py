@@ -30,7 +30,7 @@ from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, with_sample_weight
+from .data_checks import check_mean, fitted_loss, loss_at_mean, with_sample_weight
 from .penalty import given_penalty, kinds_of_points
 
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
@@ -177,7 +177,7 @@ def beside(X: Any, array: Any) -> Any:
 
 def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
-    loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
+    loss = fitted_loss(model.loss, model.loss_parameter_)
     problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
     choose("auto", problem, elsewhere="device")  # raises for a loss without codes on a device
     # the components have been divided by these norms, and the penalty is that of the codes before

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import choices
 from visionnmf._checks import check_choice, check_count, check_number, check_saved, check_texts, check_type
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.solving import SOLVERS
@@ -23,7 +22,7 @@ from visionnmf.io.model_file import ModelFile, Values
 ESTIMATORS = (
     *("ConservativeNMF", "GoDec", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "RPCA", "SymmetricNMF"),
 )
-FACTORED = ("component_norms_", "loss_", "loss_parameter_", "ridge_", "solver_")
+FACTORED = ("component_norms_", "loss_parameter_", "ridge_", "solver_")
 
 
 def find_class(name: str) -> type:
@@ -119,8 +118,6 @@ def check_factored(model: Any) -> None:
     check_choice(model.solver_, "solver_", SOLVERS)
     Saveable._check_state(model)
     check_saved(model.component_norms_, "component_norms_", (len(model.components_),), positive=True)
-    if getattr(model, "loss_", None) is not None or model.loss == choices.AUTO:
-        check_choice(model.loss_, "loss_", choices.AUTO_LOSSES)
     check_number(model.loss_parameter_, "loss_parameter_", -(2.0**63), 2.0**63)  # what compiled code takes
     check_number(model.ridge_, "ridge_")
 

@@ -272,14 +272,14 @@ def kinds_of_points(penalty: Penalty) -> list[str]:
     return kinds + [term.kind for term in penalty.terms or () if isinstance(term, Term) and term.of_points]
 
 
-def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:
+def ridge_of(model: Any, shape: tuple[int, int]) -> float:
     """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape."""
     # without a kink at residual 0 the right strength would depend on the data
-    record = find_loss(loss)
+    record = find_loss(model.loss)
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]
         raise ParameterError(
-            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={loss!r}; set "
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={model.loss!r}; set "
             "penalty_W and penalty_H to Penalty(l2=...)"
         )
     return float(model.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
