@@ -76,7 +76,6 @@ def models(folder: Path) -> dict[str, bytes]:
         "online": visionnmf.OnlineNMF(2, random_state=0).fit(X),
         "conservative": visionnmf.ConservativeNMF(2, max_iter=1, random_state=0).fit(X),
         "multiview": visionnmf.MultiviewNMF(2, **few).fit([X[:, :10], X[:, 10:]]),
-        "godec": visionnmf.GoDec(2, max_iter=3, tol=0, random_state=0).fit(X),
         "background": BackgroundModel(n_components=2, random_state=0).fit(FRAMES),
         "live": OnlineBackgroundModel(frame_rate=10, warm_up=1).fit(FRAMES),
     }

@@ -40,8 +40,6 @@ MODELS = {
     "online or-nmf": lambda: visionnmf.OnlineNMF(6, method="or-nmf", batch_size=100, max_iter=1, random_state=0),
     "conservative": lambda: visionnmf.ConservativeNMF(6, max_iter=1, shuffle=True, random_state=0),
     "multiview": lambda: visionnmf.MultiviewNMF(6, max_iter=4, tol=0, random_state=0),
-    "rpca": lambda: visionnmf.RPCA(max_iter=3),
-    "godec": lambda: visionnmf.GoDec(6, max_iter=3, tol=0, random_state=0),
 }
 KINDS = [
     *(DenseHue(4), DenseSift(4), HarrisHue(4), HarrisSift(4)),

@@ -15,6 +15,7 @@ import math
 import os
 import pickle
 import queue
+import resource
 import signal
 import subprocess
 import sys
@@ -244,11 +245,7 @@ def _result(module: str, name: str, args: Sequence[Any], kwargs: dict[str, Any],
 
 
 def _limit(name: str, value: int, *, soft: bool = False) -> None:
-    """Set a limit of this process, if the system has it; a `soft` one can be raised again."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
+    """Set a limit of this process; a `soft` one can be raised again."""
     kind = getattr(resource, name)
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)

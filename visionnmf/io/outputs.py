@@ -278,8 +278,6 @@ def _remove_temporaries(folder: Path, chosen: Callable[[int], bool]) -> None:
 
 def _is_running(process: int) -> bool:
     """Return whether a process of this number runs; True if that cannot be found out."""
-    if os.name == "nt":  # on Windows, signal 0 is Ctrl-C and would disturb the process
-        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

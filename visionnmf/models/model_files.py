@@ -19,9 +19,7 @@ from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile, Values
 
-ESTIMATORS = (
-    *("ConservativeNMF", "GoDec", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "RPCA", "SymmetricNMF"),
-)
+ESTIMATORS = (*("ConservativeNMF", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "SymmetricNMF"),)
 FACTORED = ("component_norms_", "loss_parameter_", "ridge_", "solver_")
 
 
@@ -148,7 +146,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, RPCA or SymmetricNMF
+    NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
         The fitted model. Its ``transform`` returns exactly what that of the saved one did.
 
     Raises

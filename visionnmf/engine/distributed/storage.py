@@ -69,8 +69,7 @@ class Mapped:
     def release(self) -> None:
         """Give back the memory of all arrays to the system, which reads it from the files again when it is needed."""
         for mapped, _ in self._maps:  # the memory maps of all arrays that were opened
-            if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
-                mapped.madvise(mmap.MADV_DONTNEED)
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _remove(path: str) -> None:

@@ -271,8 +271,8 @@ class LiveReader(FrameReader):
             options |= {"protocol_whitelist": "", "format_whitelist": CONTAINERS}
         elif camera := CAMERA.fullmatch(self.source):
             number = camera[1] or camera[2]
-            more["format"] = {"darwin": "avfoundation", "win32": "dshow"}.get(sys.platform, "v4l2")
-            file = number if sys.platform == "darwin" else f"/dev/video{number}"
+            of_apple = sys.platform == "darwin"
+            more["format"], file = ("avfoundation", number) if of_apple else ("v4l2", f"/dev/video{number}")
             options = dict(limit)
         else:
             kind = self.source[:4]

@@ -73,39 +73,19 @@ class Timeline:
     A frame is shown until the next one comes. Only where that takes more than a second and three times as long as
     usual, the frame is shown as long as usual and a pause follows.
 
-    Parameters
-    ----------
-    step : float
-        Declared seconds between two frames.
-    zero : float or None
-        The stamp that counts as time 0; the first one if None, or if that is earlier.
-
-    Attributes
-    ----------
-    count, first, time : int, float, float
-        Number of frames so far, and the times of the first and the latest.
-    shown, pause : float, float
-        For how long the frame before the latest was shown, and how long nothing was then.
-    varies : bool
-        Whether a frame was off the declared rate by more than containers round.
-    late : str or None
-        A sentence on the latest jump ahead that was taken back, by which later times are wrong.
-
-    Examples
-    --------
-    >>> from visionnmf.io.video.timeline import Timeline
     >>> timeline = Timeline(0.04)
     >>> [timeline.add(stamp) for stamp in (0.0, 0.04, 0.04, 9.0)]
     [0.0, 0.04, 0.08, 9.0]
     """
 
     def __init__(self, step: float, zero: float | None = 0.0) -> None:
-        self.step = step
-        self.count = 0
-        self.first = self.time = self.shown = self.pause = 0.0
-        self.varies = False
-        self.late: str | None = None
-        self._zero = zero
+        self.step = step  # declared, between two frames
+        self.count = 0  # of frames so far
+        self.first = self.time = 0.0  # of the first and the latest frame
+        self.shown = self.pause = 0.0  # for how long the frame before the latest was shown, and nothing then
+        self.varies = False  # whether a frame was off the declared rate by more than containers round
+        self.late: str | None = None  # a sentence on the latest jump ahead that was taken back
+        self._zero = zero  # the stamp that counts as time 0; the first one if None, or if that is earlier
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._stamp: float | None = None  # of the latest frame
         self._left: float | None = None  # the zero before stamps jumped
