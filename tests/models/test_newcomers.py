@@ -151,13 +151,25 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         ([{"a": VIEWS["sounds"][i]} for i in range(10)], {}, r"each a dict of views; pass {name: numpy.array\(\[sa"),
         ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
-        (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
-        (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
+        (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "a label for each of the features; got None for number 0; give"),
+        (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "a label for each of the features; got nan for number 6; give"),
         ({"a": [[1.0, 2.0], [3.0]]}, {}, "view a must be an array of shape .*; got rows of different lengths"),
         (VIEWS, {"init": "custom"}, r"init must be one of \['random', .*'nndsvdar'\]; got 'custom'"),
-        (JOINED, {"groups": [np.ones(6, bool)]}, "groups must hold indices from 0 to 6; got 0"),
-        (JOINED, {"groups": {"a": ["x"], "b": [1]}}, "groups must hold indices from 0 to 6; got a"),
-        (JOINED, {"groups": {"a": "x", "b": [1]}}, "groups must hold indices from 0 to 6; got a"),
+        (
+            JOINED,
+            {"groups": [np.ones(6, bool)]},
+            "groups must hold indices from 0 to 6, of the features, none empty; got 0",
+        ),
+        (
+            JOINED,
+            {"groups": {"a": ["x"], "b": [1]}},
+            "groups must hold indices from 0 to 6, of the features, none empty; got a",
+        ),
+        (
+            JOINED,
+            {"groups": {"a": "x", "b": [1]}},
+            "groups must hold indices from 0 to 6, of the features, none empty; got a",
+        ),
     ],
 )
 def test_views_in_a_form_that_is_not_taken_are_told_the_one_that_is(X, options, sentence):
