@@ -11,9 +11,7 @@ from sklearn.base import BaseEstimator
 
 from visionnmf import (
     NMF,
-    RPCA,
     ConservativeNMF,
-    GoDec,
     MultiviewNMF,
     OnlineNMF,
     Penalty,
@@ -163,8 +161,6 @@ FITS = {
     ProjectiveNMF: (X,),
     ConservativeNMF: (X,),
     OnlineNMF: (X,),
-    RPCA: (X,),
-    GoDec: (X,),
     FaceRecognizer: (X, PEOPLE),
     ImageAnnotator: (X, np.eye(4)[PEOPLE]),
     BackgroundModel: (np.zeros((3, 8, 8), np.uint8),),
@@ -212,8 +208,6 @@ OUT_OF_RANGE = {
     },
     ConservativeNMF: {"n_components": 0, "w": 0, "batch_size": 0.5, "max_iter": 0, "shuffle": 1},
     OnlineNMF: {"n_components": 0, "batch_size": 0, "buffer": -1, "forget_factor": 2, "horizon": 0, "max_iter": 0},
-    RPCA: {"sparse_weight": 0, "tol": 0, "max_iter": 0},
-    GoDec: {"n_components": 0, "sparse_share": 1.5, "tol": -1, "max_iter": 0},
     SessionScorer: {"false_alarm_rate": 0, "method": "x", "loss": "x"},
     FaceRecognizer: {"rule": "svm", "missing": "holes", "outliers": -1, "unknown_rate": 1, "n_components": 0},
     ImageAnnotator: {"method": "best", "coder": "all", "metrics": "manhattan", "pseudo_inverse": 1, "n_components": 0}

@@ -1,7 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
 AUTO = "auto"
-AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
+COMPARED_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # by select_loss
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 STOPS = ("auto", "decrease", "projected-gradient", "clusters")
 ONLINE_STARTS = ("batch", *STARTS)

@@ -139,9 +139,7 @@ def process_video(
     if not is_live(source):
         return _separate(job, progress)
     with recorded(str(source), video) as (copy, reader):
-        # the copy has rate, size and format in its header; these settings described raw frames of the source
-        of_copy = replace(video, frame_rate=None, size=None, pixel_format=None)
-        report = _separate(replace(job, source=copy, video=of_copy), progress)
+        report = _separate(replace(job, source=copy), progress)
     # there is a figure for `problem`
     lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
     name = without_password(source)

@@ -20,7 +20,7 @@ from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
-from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
+from visionnmf.io import check_outputs, check_parents, read_image, read_photograph
 
 from .page import LARGE, MOST_ROWS, SMALL, Block, Clip, Page, as_clip, cell, share_cell, written
 
@@ -57,7 +57,7 @@ class SegmentPage(Page):
             yield from super().blocks(report)
             yield self.table(["method", "segments"], [[name, len(own)] for name, own in report.sizes.items()])
             return
-        pictures = read_reduced(report.inputs[0])[0], read_image(written(report, "_overlay.png"))
+        pictures = read_photograph(report.inputs[0]), read_image(written(report, "_overlay.png"))
         names = ("photograph", "segments")
         images = [self.image(picture, name) for picture, name in zip(pictures, names, strict=True)]
         colours = _colours(*pictures, read_image(written(report, "_labels.png")), len(report.sizes))

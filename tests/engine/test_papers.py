@@ -14,6 +14,7 @@ from numpy.random import RandomState
 
 from visionnmf import NMF, Penalty, SymmetricNMF
 from visionnmf.apps.evaluate.view_methods import FLSS
+from visionnmf.apps.reproduce.projective import truncated_svd
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Graph, Penalties
@@ -21,7 +22,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import fit
 from visionnmf.exceptions import ParameterError
 from visionnmf.metrics import clustering_accuracy, clustering_information
-from visionnmf.models import truncated_svd
 from visionnmf.models.multiview.view_measures import sparseness
 
 FROBENIUS, ITERATIONS = Loss("frobenius"), 20

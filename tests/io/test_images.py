@@ -14,11 +14,10 @@ from PIL import Image
 
 from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import VideoReader, read_image, read_reduced, sample_names
-from visionnmf.io.images import decode_image, read_with_notes
+from visionnmf.io import VideoReader, read_image, sample_names
+from visionnmf.io.images import decode_image
 
 HEIGHT, WIDTH = 24, 35
-HALVED = "it is read at half its height and width"
 
 _ramp = np.add.outer(np.arange(HEIGHT) * 5, np.arange(WIDTH) * 3)
 RGB8 = np.stack([_ramp, 255 - _ramp, np.full_like(_ramp, 90)], axis=2).astype(np.uint8)
@@ -412,45 +411,10 @@ def test_limits(tmp_path, monkeypatch):
         _read(tmp_path, EXACT["png rgb"][0])
 
 
-@pytest.mark.parametrize("turn", [1, 6])
-@pytest.mark.parametrize(
-    ("mode", "kind"), [("RGB", "JPEG"), ("L", "JPEG"), ("RGB", "PNG"), ("P", "PNG"), ("RGBA", "WEBP"), ("1", "TIFF")]
-)
-def test_large_pictures_are_halved(tmp_path, mode, kind, turn):
-    photograph = Image.fromarray(RGB8).resize((601, 523), Image.Resampling.BICUBIC).convert(mode)
-    exif = Image.Exif()
-    exif[0x0112] = turn
-    photograph.save(tmp_path / "x", kind, exif=exif, lossless=True)
-    whole = read_image(tmp_path / "x")
-    image, notes, shape = read_with_notes(tmp_path / "x", whole=whole.size // 3 - 1)
-    assert shape == whole.shape[:2] and notes[0].endswith(f"more than 0.314322 megapixels; {HALVED}")
-    assert image.shape == ((shape[0] + 1) // 2, (shape[1] + 1) // 2, 3)
-    expected = cv2.resize(whole, image.shape[1::-1], interpolation=cv2.INTER_AREA)
-    assert np.abs(image.astype(int) - expected).mean() < (30 if mode == "1" else 2)
-
-
-@pytest.mark.parametrize("kind", ["tiff 16 rgb", "png 16 rgb"])
-def test_deep_pictures_are_not_halved(tmp_path, kind):
-    path = tmp_path / "x"
-    path.write_bytes(EXACT[kind][0])
-    with pytest.raises(TooLargeError, match=r"at most 99 are read of a picture of 16 bits .*; make it smaller first"):
-        read_with_notes(path, whole=99)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_telephones_have_200_megapixels(tmp_path, kind):
-    """More than Pillow takes by itself."""
-    path = tmp_path / "x"
-    Image.new("L", (16320, 12240), 77).save(path, kind)
-    with pytest.warns(UserWarning, match=HALVED):
-        image, shape = read_reduced(path)
-    assert shape == (12240, 16320) and image.shape == (6120, 8160, 3) and (image == 77).all()
+def test_pictures_of_more_pixels_than_pillow_takes_by_itself_have_our_limit(tmp_path):
+    Image.new("L", (16320, 12240), 77).save(tmp_path / "x", "JPEG")
     with pytest.raises(TooLargeError, match="199756800 pixels; at most 100000000 are read; make it smaller first"):
-        read_image(path)
-    path.write_bytes(_png(GREY8[..., None], 0, size=(16000, 16000)))
-    with pytest.raises(TooLargeError, match="256000000 pixels; at most 250000000 are read; make it smaller first"):
-        read_reduced(path)
+        read_image(tmp_path / "x")
 
 
 def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):

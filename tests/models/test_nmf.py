@@ -14,7 +14,7 @@ from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.engine.penalties import Box
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, solve_codes
-from visionnmf.engine.starts import STARTS, spread_apart
+from visionnmf.engine.starts import STARTS
 from visionnmf.exceptions import ParameterError
 
 BETA = 1.5  # the user's name of the loss "beta"
@@ -216,8 +216,8 @@ def test_quick_codes_and_no_measure_leave_the_components_as_they_are(loss, weigh
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_components": "auto", "components_init": np.ones((2, 40))}, "n_components must be a number with W, H or "),
-        ({"loss": "l1"}, "loss must be one of .'auto', 'manhattan', .* or a number from -5 to 5 .*; got 'l1'"),
+        ({"n_components": "auto"}, "n_components must be a whole number >= 1; got 'auto'"),
+        ({"loss": "l1"}, "loss must be one of .'manhattan', .* or a number from -5 to 5 .*; got 'l1'"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),
         ({"loss": "huber", "loss_parameter": 0}, "loss_parameter of loss='huber' must be a finite number > 0; got 0"),
@@ -273,45 +273,3 @@ def test_a_single_sample_is_explained_wherever_the_fit_starts():
         X = rng.random((1, rng.integers(1, 4))) * (rng.random() < 0.7) + [[0.5]]
         X[0, : X.shape[1] // 2] = 0
         assert NMF(1, random_state=seed).fit(X).reconstruction_err_ < 1e-3 * X.sum()
-
-
-def pure_pixels(rng, outliers=0.0):
-    """Return mixtures of three smooth spectra of which some are pure, and the spectra."""
-    x = np.linspace(0, 1, 60)
-    spectra = 0.3 + np.exp(-(((x - np.array([[0.2], [0.5], [0.8]])) / 0.15) ** 2))
-    X = rng.dirichlet(np.full(3, 0.4), 400) @ spectra + 0.005 * rng.standard_normal((400, 60))
-    return np.where(rng.random(X.shape) < outliers, 2 * X.max(), np.maximum(X, 0)), spectra
-
-
-def largest_angle(found, truth):
-    """Return the largest angle, in degrees, between a true component and the nearest found one."""
-    a, b = (F / np.linalg.norm(F, axis=1, keepdims=True) for F in (found, truth))
-    return float(np.degrees(np.arccos(np.clip(a @ b.T, -1, 1))).min(axis=0).max())
-
-
-@pytest.mark.parametrize(("loss", "outliers"), [("manhattan", 0), ("manhattan", 0.1), ("huber", 0.1), ("frobenius", 0)])
-def test_the_separable_start_finds_pure_samples_and_needs_no_seed(loss, outliers, rng):
-    X, spectra = pure_pixels(rng, outliers)
-    model = NMF(3, loss=loss, init="spa").fit(X)
-    usual = NMF(3, loss=loss, random_state=0).fit(X)
-    assert largest_angle(model.components_, spectra) < 4 < largest_angle(usual.components_, spectra)
-    np.testing.assert_array_equal(model.components_, NMF(3, loss=loss, init="spa", random_state=7).fit(X).components_)
-
-
-def test_the_separable_start_takes_the_samples_of_successive_projection(rng):
-    """Found by projecting the rows of the model itself, of which the new start is the same model."""
-    W, H = rng.dirichlet(np.full(4, 0.3), 50) * rng.uniform(0.5, 2, (50, 1)), rng.random((4, 9))
-    X = W @ H
-    rows = X / X.sum(axis=1, keepdims=True)
-    chosen = []
-    for _ in range(4):
-        chosen.append(int((rows**2).sum(axis=1).argmax()))
-        rows = rows - np.outer(rows @ rows[chosen[-1]], rows[chosen[-1]]) / (rows[chosen[-1]] ** 2).sum()
-    Wt, start = W.T.copy(), H.copy()
-    spread_apart(Problem(X, Loss("manhattan")), Wt, start)
-    np.testing.assert_allclose(start, W[chosen] @ H, rtol=0.02, atol=0.01)
-    assert np.linalg.norm(Wt.T @ start - W @ H) < 0.3 * np.linalg.norm(W @ H)
-    for odd in (np.zeros((4, 50)), np.ones((4, 50)), np.ones((4, 2))):  # nothing to tell apart, and too few samples
-        Wt, start = odd.copy(), H.copy()
-        spread_apart(Problem(X, Loss("manhattan")), Wt, start)
-        assert np.isfinite(Wt).all() and np.isfinite(start).all()

@@ -270,8 +270,9 @@ def test_a_stream_that_has_ended_is_not_learnt_again_but_may_have_more_passes(tm
 
 def test_a_live_stream_skips_nothing(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    learnt(iter([X[:40]]), checkpoint=Checkpoint(path, live=True))
-    same_model(learnt(iter([X[40:]]), checkpoint=Checkpoint(path, live=True)), learnt(X))
+    learnt(iter([X[:40]]), checkpoint=path)
+    model = fit_stream(load_model(path), iter([X[40:]]), checkpoint=Checkpoint(path, resume=False))
+    same_model(model, learnt(X))
     assert load_model(path).n_samples_seen_ == 97
 
 
@@ -311,18 +312,13 @@ def test_a_checkpoint_is_of_the_same_data(form, tmp_path):
         with pytest.raises(ParameterError, match=r"checkpoint must be of the same data; got .*, where samples or"):
             learnt(form(other), checkpoint=path)
     assert path.read_bytes() == before
-    live = learnt(form(X + 1), checkpoint=Checkpoint(path, live=True))  # whose samples are others
-    assert live.n_samples_seen_ == 2 * len(X)
 
 
-def test_the_same_data_may_come_in_other_chunks_and_after_a_live_source_not(tmp_path):
+def test_the_same_data_may_come_in_other_chunks(tmp_path):
     path = tmp_path / "checkpoint.npz"
     model = learnt([X[:10], X[10:]], checkpoint=path)
     for pieces in ([X[:3], X[3:60], X[60:]], iter([X])):
         np.testing.assert_array_equal(learnt(pieces, checkpoint=path).components_, model.components_)
-    learnt(iter([X]), checkpoint=Checkpoint(path, live=True))
-    with pytest.raises(ParameterError, match=r"of the same data; got .*, which is of a live source; remove it"):
-        learnt([X], checkpoint=path)
 
 
 def test_a_checkpoint_is_of_the_same_names(tmp_path):
@@ -354,7 +350,6 @@ def test_damaged_checkpoints_are_refused(change, tmp_path):
         (lambda: learnt(X, shuffle=True, random_state=-1), "random_state must be"),
         (lambda: Checkpoint("x.npz", every=0.5), r"every must be a whole number >= 1; got 0\.5"),
         (lambda: Checkpoint("x.npz", resume=None), "resume must be True or False"),
-        (lambda: Checkpoint("x.npz", live=1), "live must be True or False"),
         (lambda: learnt(iter([X]), epochs=2), "epochs must be 1 for a source that can be read only once; got 2"),
         (lambda: learnt([X], shuffle=True), "shuffle must be False for a source that can only be read in its order"),
         (lambda: fit_stream(NMF(2), X), "model must be an estimator with partial_fit; got NMF"),

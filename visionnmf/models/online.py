@@ -48,7 +48,7 @@ from .data_checks import (
     with_sample_weight,
 )
 from .device import beside, codes_on_device, problem_in_numpy, problem_on_device
-from .linear_model import BATCH_WORDS, LinearModel, explains
+from .linear_model import LinearModel
 from .method_choice import choose_method, n_tried
 from .penalty import Penalty, WithPenalties, given_penalty, kinds_of_points
 
@@ -56,7 +56,6 @@ AUTO = "auto"
 TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first
 
 
-@explains(BATCH_WORDS)
 @dataclass(eq=False, repr=False)
 class OnlineNMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation of a stream, or of data larger than memory.

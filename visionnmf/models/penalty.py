@@ -19,7 +19,7 @@ from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import are_labels, find_loss
+from .data_checks import find_loss, index_sets
 
 SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
 POINTS = {"W": "samples", "H": "features"}
@@ -219,7 +219,7 @@ class Penalty(BaseEstimator):
             if np.any(weights) or self.group_bound is not None:
                 raise ParameterError(f"groups of {where} must be given with group_l1 and group_bound; got None")
             return {}
-        groups = _check_index_sets(self.groups, n, side)
+        groups = tuple(index_sets(self.groups, n, f"groups of {where}", POINTS[side]).values())
         if isinstance(weights, tuple):
             weights = self._check_each(weights, "group_l1", len(groups), where)
         if not np.any(weights) and self.group_bound is None:
@@ -272,14 +272,14 @@ def kinds_of_points(penalty: Penalty) -> list[str]:
     return kinds + [term.kind for term in penalty.terms or () if isinstance(term, Term) and term.of_points]
 
 
-def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:
+def ridge_of(model: Any, shape: tuple[int, int]) -> float:
     """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape."""
     # without a kink at residual 0 the right strength would depend on the data
-    record = find_loss(loss)
+    record = find_loss(model.loss)
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]
         raise ParameterError(
-            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={loss!r}; set "
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={model.loss!r}; set "
             "penalty_W and penalty_H to Penalty(l2=...)"
         )
     return float(model.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
@@ -306,31 +306,3 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
         )
     # without the small differences that are allowed
     return (graph + graph.T) / 2
-
-
-def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
-    """Return groups of `n` points, given as index sets, slices or a label for each point, as arrays of indices."""
-    name = f"groups of penalty_{side}"
-    members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
-    if not members:
-        raise ParameterError(f"{name} must be index sets, or a label for each point; got {given!r}")
-    if are_labels(members):
-        if len(members) != n:
-            raise ParameterError(f"{name} must hold a label for each of the {n} {POINTS[side]}; got {len(members)}")
-        labels = np.asarray(members)
-        return tuple(np.flatnonzero(labels == label) for label in np.unique(labels))
-    groups = []
-    for member in members:
-        group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)
-        if group.ndim != 1 or not group.size or not np.issubdtype(group.dtype, np.integer):
-            raise ParameterError(f"{name} must be sets of whole numbers, none empty; got {member!r}")
-        group = np.unique(group)
-        if group[0] < 0 or group[-1] >= n:
-            raise ParameterError(
-                f"{name} must hold indices from 0 to {n - 1}, of the {POINTS[side]}; got {group[0]} to {group[-1]}"
-            )
-        groups.append(group)
-    together = np.concatenate(groups)
-    if len(np.unique(together)) < len(together):
-        raise ParameterError(f"{name} must not share points; got some of the {POINTS[side]} twice")
-    return tuple(groups)

@@ -101,14 +101,12 @@ def test_a_run_that_was_ended_goes_on(clip, tmp_path):
 def test_a_stream_goes_on_with_what_comes(made, tmp_path, monkeypatch):
     frames = made.frames
     shown = []
-    for part in (frames[:60], frames[60:]):
-        pipe = io.BytesIO(part.tobytes())
+    for name, part in (("one", frames[:60]), ("two", frames[60:])):
+        pipe = io.BytesIO(write_video(tmp_path / f"{name}.mkv", part, 10).read_bytes())
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
         follow(
             "-",
             out=tmp_path,
-            size=(64, 48),
-            frame_rate=10,
             state=tmp_path / "at.npz",
             on_frame=lambda part: shown.append((part.index, part.time, part.mask)),
         )
@@ -211,13 +209,10 @@ def test_the_same_command_again_says_that_it_is_finished(clip, tmp_path):
         (["a.mp4", "--min-event", "2"], "--min-event needs --events"),
         (["a.mp4", "--live", "--padding", "1"], "--padding needs --events"),
         (["a.mp4", "--min-area", "0.1"], "--min-area needs --events, --coco or --frame-table"),
-        (["-", "--fps", "5"], "--fps must be None for -, without"),
-        (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
-        (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),
+        (["-", "--fps", "5"], "--fps must be None for -, which has its own"),
+        (["-", "--live", "--fps", "5"], "--fps must be None for -, which has its own"),
         (["camera:98", "--fps", "5", "--end", "9"], "--fps must be None for camera:98"),
         (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be None for http"),
-        (["sample:surveillance", "--size", "64x48"], "size must be None for sample:surveillance"),
-        (["-", "--live", "--size", "640"], "is not a size"),
         (["a.mp4", "--live"], "no such file"),
         (["camera:98", "--live"], "camera:98: no video comes from there"),
     ],

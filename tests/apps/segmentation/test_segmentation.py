@@ -6,7 +6,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.cluster import KMeans
 
 from visionnmf._text import counted
@@ -330,23 +329,6 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     document = report.as_dict()
     assert document["shape"] == list(picture.shape[:2]) and document["sizes"] == np.bincount(labels.ravel()).tolist()
     assert "160 x 120 pixels, 4 segments" in str(report)
-
-
-@pytest.mark.slow
-def test_labels_of_large_photographs_have_all_pixels(tmp_path: Path) -> None:
-    """A picture of more than 100 megapixels is segmented at half its height and width."""
-    photograph = Image.new("L", (10301, 9801), 200)
-    photograph.paste(30, (5001, 0, 10301, 9801))
-    photograph.save(tmp_path / "a.jpg")
-    with pytest.warns(UserWarning, match="half its height and width"):
-        report = process_image(tmp_path / "a.jpg", wanted=WantedSegments(n_segments=2), out=tmp_path)
-    labels = cv2.imread(report.outputs[0], cv2.IMREAD_UNCHANGED)
-    assert labels.shape == report.figures["shape"] == (9801, 10301)
-    assert report.figures["sizes"] == np.bincount(labels.ravel()).tolist()
-    right = np.arange(10301) > 5001
-    assert np.mean(labels == np.where(right, 0, 1)) > 0.999
-    assert read_image(report.outputs[2]).shape == (4901, 5151, 3)
-    assert report.notes[0].startswith("labels have all 10301 x 9801 pixels; other results")
 
 
 def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):

@@ -1,8 +1,7 @@
-"""Frames of any pixel format as 8-bit RGB: one white for all frames of a clip, and HDR shown as SDR."""
+"""Frames of any pixel format as 8-bit RGB, with one white for all frames of a clip."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,6 @@ from numpy.typing import NDArray
 from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on
 from visionnmf.io.pixel_conversion import rgb_on_white
 
-PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
-PAPER, BRIGHTEST = 203.0, 1000.0  # nits: of white paper in HDR (ITU-R BT.2408), and of what is shown white here
-
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
     """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
@@ -25,7 +21,7 @@ def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> V
 
 def has_16_bits(frame: VideoFrame) -> bool:
     """Return whether a frame has values of 16 bits, whose white is not known."""
-    return frame.color_trc != PQ and all(c.bits == 16 and not c.is_alpha for c in frame.format.components)
+    return all(c.bits == 16 and not c.is_alpha for c in frame.format.components)
 
 
 class FrameConverter:
@@ -46,9 +42,6 @@ class FrameConverter:
 
     def rgb(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """Return a frame as RGB (height, width, 3)."""
-        if frame.color_trc == PQ:
-            self.notes["HDR video (PQ) is shown as SDR, in which 1000 nits are white"] = None
-            return np.asarray(_shown_pq()[self._converted(frame, "rgb48le")], np.uint8)
         if any(component.is_alpha for component in frame.format.components):
             pixels, said = self._converted(frame, "rgba"), list[str]()
             blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
@@ -71,14 +64,3 @@ class FrameConverter:
         """Return a frame in a format of PyAV."""
         pixels: NDArray[Any] = convert(self.reformatter, frame, format=name).to_ndarray()
         return pixels
-
-
-@cache
-def _shown_pq() -> NDArray[np.uint8]:
-    """Return the 8-bit value by which each 16-bit value of PQ is shown."""
-    root = np.linspace(0, 1, 65536) ** (32 / 2523)  # SMPTE ST 2084: nits are 10000 times the power that follows
-    nits = 10_000 * (np.maximum(root - 3424 / 4096, 0) / (2413 / 128 - 2392 / 128 * root)) ** (16384 / 2610)
-    light, most = nits / PAPER, BRIGHTEST / PAPER
-    # Reinhard's curve keeps differences up to the brightest, and 2.4 is the gamma of television (ITU-R BT.1886)
-    shown = np.minimum(light * (1 + light / most**2) / (1 + light), 1) ** (1 / 2.4)
-    return np.rint(255 * shown).astype(np.uint8)

@@ -19,7 +19,7 @@ from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.images import read_with_notes
+from visionnmf.io.images import TIFF_STARTS, read_with_notes
 from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
@@ -33,7 +33,6 @@ from .decoding import (
     declared_limit,
     is_picture,
     rate_of,
-    read_shifts,
     resized,
     stamp_of,
     still_picture,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 SHOWN = 3  # names of unreadable pictures in a message
 MARKED = ("h264", "mpeg1video", "mpeg2video", "mpeg4")  # codecs whose decoders conceal damage, and mark these frames
 AUTHORED = ("gif", "apng")  # formats in which each frame has a duration of its own, so none is missing
-MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
 
@@ -115,7 +113,7 @@ class VideoReader(FrameReader):
     reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b) the timestamps of
     all streams, sound included, end more than 2 frames and 1 % before the declared duration (in AVI, which counts
     frames, more than 2 frames). MPEG streams, Ogg and GIF declare no duration, so a clean cut of such a file cannot be
-    seen. A loop that ends early does not judge. Before each loop the time stamps of the file are read once.
+    seen. A loop that ends early does not judge.
 
     Examples
     --------
@@ -159,11 +157,9 @@ class VideoReader(FrameReader):
             self._bits: int | None = None  # of the values of a deep clip, once it is read
 
     @contextmanager
-    def _opened(self, *, whole: bool = False) -> Iterator[Decoder]:
-        """Open the file for decoding, with every limit set; for a `whole` loop its time stamps are read before."""
-        limit = declared_limit(self.path, self._max_pixels)
-        shifts = read_shifts(self.path, limit, self._max_pixels) if whole else ()
-        with container_of(self.path, limit) as container:
+    def _opened(self) -> Iterator[Decoder]:
+        """Open the file for decoding, with every limit set."""
+        with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = CODEC_THREADS
@@ -171,7 +167,7 @@ class VideoReader(FrameReader):
             if stream.codec_context.name == "hevc":  # it leaves out frames whose damage it sees, in silence otherwise
                 options["err_detect"] = "explode"
             stream.codec_context.options = options
-            yield Decoder(container, stream, *shifts)
+            yield Decoder(container, stream)
 
     def _bits_of_clip(self) -> int:
         """Return into how many bits the values of all frames fit, which are decoded for this."""
@@ -203,7 +199,7 @@ class VideoReader(FrameReader):
         if self._deep and self._bits is None:
             self._bits = self._bits_of_clip()
         converter = FrameConverter(self._bits)
-        with self._opened(whole=True) as decoder:
+        with self._opened() as decoder:
             for frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = frame.time
                 picture = upright_frame(self.path, frame.picture, converter, self._turn, (self.width, self.height))
@@ -232,7 +228,7 @@ class VideoReader(FrameReader):
             yield TimedFrame(frame, time, is_doubtful)
         lost = None if decoder.container.format.name in AUTHORED else timeline.hole_note
         self._judge_file(decoder)
-        self.notes = [note for note in (self.problem, lost) if note is not None]
+        self.notes = [note for note in (self.problem, lost, timeline.late) if note is not None]
         if n_doubtful:
             codec = decoder.stream.codec_context.name
             unseen = (
@@ -265,7 +261,7 @@ class VideoReader(FrameReader):
 
 
 class PictureSequence(FrameReader):
-    """Read the pictures of a folder or a pattern, or a movie in one TIFF or WebP file, as frames.
+    """Read the pictures of a folder or a pattern, or a stack in one TIFF file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
     first, is left out and counted in `damaged`. The frames after it keep their times.
@@ -273,17 +269,17 @@ class PictureSequence(FrameReader):
     Parameters
     ----------
     source : str or Path
-        A folder, a pattern such as ``"frames/*.png"``, or a TIFF or WebP file of several pictures. Grey levels of more
-        than 8 bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
+        A folder, a pattern such as ``"frames/*.png"``, or a TIFF file of several pictures. Grey levels of more than 8
+        bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
     frame_rate : float, optional
-        Frames per second; 25 if not given. An animated WebP has its own times.
+        Frames per second; 25 if not given.
     **wanted
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
     Raises
     ------
     UnreadableError, TooLargeError
-        If there is no picture, the first one cannot be read, or a movie has pictures of more than 50 million pixels.
+        If there is no picture, the first one cannot be read, or a stack has pictures of more than 50 million pixels.
     ParameterError
         If an argument is out of its range.
 
@@ -302,14 +298,9 @@ class PictureSequence(FrameReader):
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
-        self._pictures: _Folder | _Movie = _Movie(self.path) if is_movie(source) else _Folder(source)
+        self._pictures: _Folder | _Stack = _Stack(self.path) if is_stack(source) else _Folder(source)
         self.frame_rate = FALLBACK_RATE
-        if self._pictures.times:
-            if frame_rate is not None:
-                raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
-            n, last = len(self._pictures.times) - 1, self._pictures.times[-1]
-            self.frame_rate = _near(n / last) if last else FALLBACK_RATE
-        elif frame_rate is not None:
+        if frame_rate is not None:
             check_number(frame_rate, "frame_rate", 1 / 86_400, 1000)  # from one a day to a thousand a second
             self.frame_rate = _near(frame_rate)
         try:
@@ -329,7 +320,7 @@ class PictureSequence(FrameReader):
         ]
 
     def close(self) -> None:
-        """Close the file of a movie."""
+        """Close the file of a stack."""
         self._pictures.close()
 
     def timed(self) -> Iterator[TimedFrame]:
@@ -339,7 +330,7 @@ class PictureSequence(FrameReader):
         pictures = self._pictures
         pictures.said = dict(pictures.always)
         left_out: list[str] = []
-        times = pictures.times or [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        times = [float(number / self.frame_rate) for number in range(len(pictures.names))]
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
@@ -368,8 +359,6 @@ class PictureSequence(FrameReader):
 class _Folder:
     """The pictures of a folder or a pattern."""
 
-    times: tuple[float, ...] = ()
-
     def __init__(self, source: str | Path) -> None:
         self._paths = pictures_of(source)
         if not self._paths:
@@ -386,7 +375,7 @@ class _Folder:
 
     def read(self, number: int) -> NDArray[np.uint8]:
         """Read a picture as 8-bit RGB, and remember the notes on it."""
-        picture, notes, _ = read_with_notes(self._paths[number])
+        picture, notes = read_with_notes(self._paths[number])
         if picture.dtype == np.uint16:
             notes = [*notes, *filter(None, [self._note_on_range(picture)])]
         for note in notes:
@@ -413,8 +402,8 @@ def _say(said: dict[str, tuple[str, int]], note: str, name: str) -> None:
     said[note] = first, count + 1
 
 
-class _Movie:
-    """The pages of a TIFF file, or the pictures of an animated WebP; the file is open between `read` and `close`."""
+class _Stack:
+    """The pages of a TIFF file, which is open between `read` and `close`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -426,7 +415,7 @@ class _Movie:
             raise
 
     def _look(self) -> None:
-        """Find how many pictures there are, when they are shown, and how many bits they use."""
+        """Find how many pictures there are, and how many bits they use."""
         path = self._path
         image, count = self._at(0), 0
         with self._failing():
@@ -434,9 +423,6 @@ class _Movie:
         if count > MOST_PAGES:
             raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
         self.names = [f"picture {number}" for number in range(count)]
-        self.times: tuple[float, ...] = ()
-        if image.format == "WEBP":
-            self.times = tuple(float(self._at(number).info["timestamp"]) / 1000 for number in range(count))
         self._bits, said = 8, ""
         if image.mode[0] in "IF":
             asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
@@ -463,7 +449,7 @@ class _Movie:
         """Return the file at one of its pictures, decoded."""
         with self._failing():
             if self._image is None:
-                self._image = Image.open(self._path, formats=("TIFF", "WEBP"))
+                self._image = Image.open(self._path, formats=("TIFF",))
             self._image.seek(number)
             width, height = self._image.size
             if width * height > MAX_FRAME_PIXELS:
@@ -486,7 +472,8 @@ class _Movie:
         """Read a picture as 8-bit RGB, transparent parts on white."""
         image = self._at(number)
         if image.mode[0] not in "IF":
-            bits = image.tag_v2.get(258, (8,)) if isinstance(image, TiffImageFile) else (8,)
+            assert isinstance(image, TiffImageFile)
+            bits = image.tag_v2.get(258, (8,))
             if max(bits) > 8:  # of which Pillow would keep the upper byte
                 raise UnsupportedError(
                     f"{self._path}: a TIFF stack in colours of {max(bits)} bits; save each picture as a file of its own"
@@ -511,15 +498,15 @@ class _Movie:
         self._image = None
 
 
-def is_movie(source: str | Path) -> bool:
-    """Return whether a source is a TIFF or WebP file of several pictures."""
+def is_stack(source: str | Path) -> bool:
+    """Return whether a source is a TIFF file of several pictures."""
     if not os.path.isfile(source):  # a named pipe would never answer
         return False
     try:
         with open(source, "rb") as file:
-            if not file.read(4).startswith(MOVIE_STARTS):
+            if not file.read(4).startswith(TIFF_STARTS):
                 return False
-        with Image.open(source, formats=("TIFF", "WEBP")) as image:
+        with Image.open(source, formats=("TIFF",)) as image:
             return bool(getattr(image, "is_animated", False))  # without a walk through all pages
     except Exception:  # whatever the error: another reader reports it
         return False
@@ -534,8 +521,6 @@ def open_video(
     source: str | Path,
     *,
     frame_rate: float | None = None,
-    size: tuple[int, int] | None = None,
-    pixel_format: str | None = None,
     until: Callable[[], bool] | None = None,
     **options: Any,
 ) -> VideoReader | PictureSequence | LiveReader:
@@ -544,12 +529,12 @@ def open_video(
     Parameters
     ----------
     source : str or Path
-        A video file; a movie in a TIFF or WebP file; a folder or a pattern of pictures; ``"-"`` for standard input; a
+        A video file; a stack in a TIFF file; a folder or a pattern of pictures; ``"-"`` for standard input; a
         ``http(s)`` or ``rtsp(s)`` URL; a camera, ``"camera:0"`` or ``"/dev/video0"``.
     frame_rate : float, optional
-        Frames per second of pictures and raw frames.
-    size, pixel_format, until : (int, int), str, callable, optional
-        As of :class:`.LiveReader`; the first two are for raw frames on standard input.
+        Frames per second of pictures.
+    until : callable, optional
+        As of :class:`.LiveReader`.
     **options
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -575,19 +560,14 @@ def open_video(
     >>> open_video("frames/*.png", frame_rate=5).declared_frames
     2
     """
-    for name, value in {"size": size, "pixel_format": pixel_format}.items():
-        if value is not None and source != "-":
-            raise ParameterError(
-                f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
-            )
     check_path(source, "source")
-    if is_live(source):
-        options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
-        from .live import LiveReader  # not needed for files
-
-        return LiveReader(str(source), **options)
-    if pictures_of(source) or is_movie(source):
+    if not is_live(source) and (pictures_of(source) or is_stack(source)):
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
-        raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
-    return VideoReader(source, **options)
+        name = without_password(source)
+        raise ParameterError(f"frame_rate must be None for {name}, which has its own; got {frame_rate:g}")
+    if not is_live(source):
+        return VideoReader(source, **options)
+    from .live import LiveReader  # not needed for files
+
+    return LiveReader(str(source), until=until, **options)

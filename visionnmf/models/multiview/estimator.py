@@ -327,7 +327,7 @@ class MultiviewNMF(LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
-        check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
+        check_loss(self.loss, self.loss_parameter, np.ones(1))  # ones stand for data
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
