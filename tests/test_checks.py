@@ -44,9 +44,7 @@ FORM = re.compile(r"\S.* must .+; got .*[^.]")
 
 EXCEPTIONS = {
     "penalty_{}: {}",  # whose factor it is, before the engine's sentence
-    # after scikit-learn's sentence
-    "{}; scale each feature to 0 ... 1, for example by sklearn.preprocessing.MinMaxScaler(clip=True) in place of "
-    "StandardScaler",
+    "{}; {}",  # scikit-learn's sentence and a cure
     "{}; {} cannot be saved like this",  # after the sentence of the field
     # of what was given there is nothing to quote, but a reason
     "sidecars must be left out for a table of features, whose images are not read",

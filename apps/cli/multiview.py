@@ -35,8 +35,8 @@ Sources = Annotated[
 Key = Annotated[
     str | None,
     Option(
-        "Match rows by this column; by position if left out. The key of an image in a folder is its file name, "
-        "with or without the extension.",
+        "Match rows by this column; if left out, by that of the model where all files have it, or by position. The key "
+        "of an image in a folder is its file name, with or without the extension.",
         metavar="COLUMN",
     ),
 ]

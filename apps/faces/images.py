@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from visionnmf._checks import brief, check_choice, check_image_shape, check_numb
 from visionnmf._pixel_range import BITS, bits_of, note_on
 from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import UnseenWarning
 
 from .identities import Identity
 
@@ -99,24 +100,6 @@ def image_rows(X: Any) -> Array:
     if data.ndim != 2 or not data.size:
         raise ParameterError(f"X must have images as rows, with a pixel at least; got an array of shape {data.shape}")
     return data
-
-
-def check_labels(y: Any, X: Any) -> None:
-    """Raise ParameterError unless there is a label for each of the images `X`, and all are texts or all numbers."""
-    if isinstance(y, str):
-        raise ParameterError(f"y must have a label for each image; got {shown(y)}; make a list of it")
-    labels = np.asarray(y).tolist() if hasattr(y, "__array__") else y  # of pandas, too
-    if not isinstance(labels, list | tuple):
-        return  # scikit-learn checks the rest
-    for number, label in enumerate(labels):
-        # NaN is not equal to itself, and pandas has further objects for labels that are not known.
-        unknown = label is None or type(label).__name__ in ("NAType", "NaTType")
-        if unknown or (isinstance(label, float) and label != label):
-            raise ParameterError(f"y must say who is on each image; got {label} for image {number}; leave it out")
-    if len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers
-        raise ParameterError(f"y must be all texts or all numbers; got {shown(labels)}")
-    if isinstance(X, list | tuple | np.ndarray) and len(labels) != len(X):
-        raise ParameterError(f"y must have a label for each of the {len(X)} images; got {len(labels)}")
 
 
 def masked(images: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
@@ -506,10 +489,17 @@ def winsorise(images: Array, reconstructions: Array, outliers: float, scale: Any
 
 def fitted_to(model: NMF, data: Array, missing: Mask) -> tuple[Array, float]:
     """Fit a model to training images; return their reconstructions, and the scale of the noise."""
-    codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
+    codes = _shown_codes(model.fit_transform, data, missing)
     reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
     residuals = (data - reconstructions)[~missing]
     return reconstructions, float(noise_scale(residuals)) if len(residuals) else 0.0
+
+
+def _shown_codes(find: Callable[..., Array], data: Array, missing: Mask) -> Array:
+    """Return the codes that `find` finds of the pixels that are not missing; images without any are reported apart."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        return find(data, weights=~missing if missing.any() else None)
 
 
 def decomposed(
@@ -517,7 +507,7 @@ def decomposed(
     image_shape: tuple[int, int] | None,
 ) -> Decomposition:  # fmt: skip
     """Return what a fitted `model` makes of new images; `scale` and `outliers` are those of the training images."""
-    codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
+    codes = _shown_codes(model.transform, data, missing)
     reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
     residuals = np.abs(data - reconstructions)
     own = noise_scales(residuals, missing)

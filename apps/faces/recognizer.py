@@ -25,6 +25,7 @@ from visionnmf._checks import (
     check_count,
     check_flag,
     check_image_shape,
+    check_labels,
     check_number,
     check_saved,
     check_texts,
@@ -294,7 +295,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return checked images, the caller's mask, and labels; set who is on the images, and what grey values mean."""
         self._check_parameters()
         of_images.check_images(X)
-        of_images.check_labels(y, X)
+        check_labels(y, len(X) if isinstance(X, list | tuple | np.ndarray) else None, "image")
         data, labels = validate_data(self, X, y, **FLOATS)
         data, given = of_images.masked(data, mask)
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
@@ -425,7 +426,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
-        of_images.check_labels(y, data)
+        check_labels(y, len(data), "image")
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
         if names is not None and len(names) != len(data):

@@ -165,13 +165,14 @@ class ViewModel:
     """What ``visionnmf multiview fit`` learns: what is done to views first, and the model of prepared views.
 
     `extraction` describes images, where some views came from them, and `columns` names the features of other views,
-    where their files did.
+    where their files did. `key` is the column by which the rows of the files were matched.
     """
 
     model: MultiviewNMF
     preparation: Preparation
     extraction: Any = None
     columns: dict[str, list[str]] = field(default_factory=dict)
+    key: str | None = None
 
 
 def _check(state: Any) -> ViewModel:
@@ -188,12 +189,13 @@ def _check(state: Any) -> ViewModel:
             for values in (preparation.lows_, preparation.widths_):
                 check_saved(values[name], "lows_ and widths_", (size,))
     extraction = None if state["extraction"] is None else make_extraction(state["extraction"])
-    return ViewModel(model, preparation, extraction, columns)
+    key = None if state["key"] is None else check_type(state["key"], "key", str)
+    return ViewModel(model, preparation, extraction, columns, key)
 
 
 FILE = ModelFile(
     "multiview",
-    version=4,
+    version=5,
     title="a multi-view model",
     origin="make one with 'visionnmf multiview fit'",
     smaller="fit fewer components",
@@ -224,8 +226,7 @@ def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
     >>> save(load("views.npz"), "copy.npz", force=True)
     """
     extraction = None if model.extraction is None else taken_apart(model.extraction)
-    state = {"model": model.model, "preparation": model.preparation, "extraction": extraction, "columns": model.columns}
-    FILE.save(state, path, force=force)
+    FILE.save({**vars(model), "extraction": extraction}, path, force=force)
 
 
 def load(path: str | Path) -> ViewModel:

@@ -98,6 +98,33 @@ def test_manhattan_warns_of_a_long_fit_of_sparse_data(rng):
     NMF(2, **limits).fit(X[:1000])
 
 
+def test_samples_without_an_entry_that_counts_are_named(rng):
+    """Their codes were 0 without a word."""
+    X = rng.random((30, 6))
+    gaps, weights, stored = X.copy(), np.ones_like(X), sp.csr_array(np.where(np.arange(30)[:, None] == 7, 0, X))
+    gaps[4], weights[[2, 5]] = np.nan, 0
+    model = NMF(2, loss="frobenius", missing_values=np.nan, random_state=0)
+    ratings = NMF(2, loss="frobenius", missing_values=0, random_state=0).fit(X)
+    online = OnlineNMF(2, loss="frobenius", missing_values=np.nan, random_state=0).fit(X)
+    for find, sentence in (
+        (lambda: model.fit(gaps), "1 sample of X count, such as sample 4"),
+        (lambda: model.fit_transform(gaps), "1 sample of X count, such as sample 4"),
+        (lambda: model.transform(gaps), "1 sample of X count, such as sample 4"),
+        (lambda: model.transform(X, weights=weights), "2 samples of X count, such as sample 2"),
+        (lambda: ratings.transform(stored), "1 sample of X count, such as sample 7"),
+        (lambda: online.transform(gaps), "1 sample of X count, such as sample 4"),
+        (lambda: online.transform(X, weights=weights), "2 samples of X count, such as sample 2"),
+    ):
+        with pytest.warns(UserWarning, match=f"none of the entries of {sentence}: predictions") as found:
+            find()
+        assert [warning.filename for warning in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "none of the entries")
+        NMF(2, loss="frobenius", random_state=0).fit(stored).transform(stored)  # a sample of zeros is known
+        graph = Penalty(graph="knn", graph_weight=0.1)  # neighbours stand in for it
+        model.set_params(penalty_W=graph, penalty_H=Penalty(l2=0.1)).fit(gaps)
+
+
 def test_features_without_an_entry_that_counts_are_named(rng):
     X = rng.random((30, 6))
     gaps, weights = X.copy(), np.ones_like(X)

@@ -137,8 +137,11 @@ def test_clone_pickle_and_nested_parameters():
     assert twin.penalty_W is not penalty and twin.penalty_W.l1 == 0.2
     assert model.set_params(penalty_W__l1=0.7).penalty_W.l1 == 0.7
     again = pickle.loads(pickle.dumps(penalty))
-    assert again.groups == penalty.groups
-    np.testing.assert_array_equal(again.graph.toarray(), graph.toarray())
+    assert again == penalty == clone(penalty) and again is not penalty
+    for name, value in (("l1", 0.3), ("graph", 2 * graph), ("graph", "knn"), ("groups", [slice(0, 2), [2, 4]])):
+        assert clone(penalty).set_params(**{name: value}) != penalty
+    assert Penalty(low=np.zeros((2, 6))) == Penalty(low=np.zeros((2, 6))) != Penalty() != Penalty(l2=1)
+    assert Penalty() == Penalty(l1=0.0) and Penalty() != "penalty"
     assert "l1=0.7" in repr(penalty)
 
 

@@ -66,7 +66,14 @@ def test_penalties_with_arrays_in_them(path):
         fitted.save(path, force=True)
         again = load_model(path)
         assert same(again.penalty_H, penalty)
+        assert again.get_params(deep=False) == fitted.get_params(deep=False)
         np.testing.assert_array_equal(again.transform(X), fitted.transform(X))
+
+
+def test_parameters_of_a_loaded_model_are_equal(path):
+    fitted = NMF(2, loss="frobenius", penalty_W=Penalty(l1=0.1, high=2), missing_values=np.nan, **FEW).fit(X)
+    fitted.save(path)
+    assert load_model(path).get_params() == fitted.get_params()
 
 
 def test_callbacks_and_generators_are_left_out(path):

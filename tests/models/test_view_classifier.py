@@ -48,8 +48,17 @@ def test_the_views_tell_what_the_codes_do_not_hold_and_what_cannot_be_learnt_is_
     assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
     with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
         classifier.fit(train, np.zeros_like(y))
-    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
+    with pytest.raises(ParameterError, match="y must have a label for each of the 120 samples; got 119"):
         classifier.fit(train, y[1:])
+    for bad, sentence in (
+        (y[:1], "y must have a label for each of the 120 samples; got 1"),
+        (np.array([*map(str, y[1:]), None], object), "y must have a label for each sample; got None for sample 119"),
+        ([*y[1:].astype(float), np.nan], "y must have a label for each sample; got nan for sample 119; leave it out"),
+        ([*map(str, y[1:]), 3], r"y must be all texts or all numbers; got \["),
+        ("ada", "y must have a label for each sample; got 'ada'"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            classifier.fit(train, bad)
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
         classifier.predict({})
     with pytest.raises(NotFittedError):

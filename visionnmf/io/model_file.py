@@ -152,7 +152,7 @@ class Values:
         ((form, content),) = item.items()  # always one key
         match form:
             case "float" if content in ("inf", "-inf", "nan"):
-                return float(content)
+                return np.nan if content == "nan" else float(content)  # the object, as parameters are compared
             case "tuple" if isinstance(content, list):
                 return tuple(self.unpack(content, place))
             case "slice" if all(part is None or type(part) is int for part in content):

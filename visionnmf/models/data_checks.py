@@ -38,6 +38,7 @@ BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 # squares it follows outliers. Chosen on made data of 2 to 75 %, exact, noisy, with outliers, counts and gaps.
 MOSTLY_ZERO = 0.1
 
+SCALED = "scale each feature to 0 ... 1, as sklearn.preprocessing.MinMaxScaler(clip=True) does, not StandardScaler"
 LIBRARIES = ("torch", "cupy", "jax")  # whose arrays may lie on a device
 
 
@@ -161,15 +162,12 @@ def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_arr
     return data
 
 
-def check_signs(data: Any, name: str) -> None:
-    """Raise ParameterError if the data of the estimator called `name` hold negative numbers."""
+def check_signs(data: Any, name: str, cure: str = SCALED) -> None:
+    """Raise ParameterError, with a cure, if the data of the estimator called `name` hold negative numbers."""
     try:
         check_non_negative(data, f"{name} (input X)")
     except ValueError as error:
-        raise ParameterError(
-            f"{str(error).rstrip('.')}; scale each feature to 0 ... 1, for example by "
-            "sklearn.preprocessing.MinMaxScaler(clip=True) in place of StandardScaler"
-        ) from None
+        raise ParameterError(f"{str(error).rstrip('.')}; {cure}") from None
 
 
 def check_range(data: Any, *, small: bool = False) -> None:
@@ -233,26 +231,31 @@ def check_weights(weights: Any, observed: Any, X: Any, *, fitting: bool = True) 
 
 
 class UnseenWarning(UserWarning):
-    """The warning about features none of whose entries counts."""
+    """The warning about features or samples none of whose entries counts."""
 
 
-def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
-    """Warn of features none of whose entries counts in a fit in memory."""
+def unseen(problem: Problem, axis: int) -> Array:
+    """Return which features (`axis` 0) or samples (1) of data in memory have no entry that counts, as bool."""
     if problem.weights is not None and not is_not_numpy(problem.weights):
-        seen = problem.weights.any(axis=0)
-    elif problem.is_sparse and problem.zero_weight == 0:
-        seen = np.zeros(problem.X.shape[1], np.bool_)
-        seen[problem.X.indices] = True
-    else:
-        return
-    if not seen.all():
-        count = counted(int(np.count_nonzero(~seen)), "feature")
-        warnings.warn(
-            f"none of the entries of {count} of X count, such as feature {int(seen.argmin())}: predictions there mean "
-            "nothing; leave them out",
-            UnseenWarning,
-            stacklevel=stacklevel,
-        )
+        return np.logical_not(problem.weights.any(axis=axis))
+    if problem.is_sparse and problem.zero_weight == 0:
+        X = problem.X
+        return np.diff(X.indptr) == 0 if axis else np.bincount(X.indices, minlength=X.shape[1]) == 0
+    return np.zeros(problem.X.shape[1 - axis], np.bool_)
+
+
+def warn_of_unseen(problem: Problem, stacklevel: int, kinds: tuple[str, ...] = ("feature", "sample")) -> None:
+    """Warn of features and samples, or one of the two `kinds`, none of whose entries counts in data in memory."""
+    for kind in kinds:
+        penalty, axis = (problem.penalty_H, 0) if kind == "feature" else (problem.penalty_W, 1)
+        if (lost := unseen(problem, axis)).any() and "graph" not in penalty.kinds:  # in which neighbours stand in
+            count = counted(int(np.count_nonzero(lost)), kind)
+            warnings.warn(
+                f"none of the entries of {count} of X count, such as {kind} {int(lost.argmax())}: predictions there "
+                "mean nothing; leave them out",
+                UnseenWarning,
+                stacklevel=stacklevel,
+            )
 
 
 def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any) -> tuple[Array | None, Array]:

@@ -54,6 +54,7 @@ from .data_checks import (
     given_components,
     is_doubtful,
     is_elsewhere,
+    unseen,
     warn_of_unseen,
     with_sample_weight,
 )
@@ -74,7 +75,8 @@ class NMF(WithPenalties, LinearModel):
     al. 2012); the notes list the other losses. The weights are 1 and there are no penalties unless they are given.
 
     Rows of `X` are samples. Components have unit Euclidean norm, so that the codes of different components can be
-    compared, unless a constraint (box, simplex, graph, groups) forbids it.
+    compared, unless a constraint (box, simplex, graph, groups) forbids it. ``p_W`` and ``p_H`` are of the factors
+    before that (see ``component_norms_``).
 
     Parameters
     ----------
@@ -145,7 +147,8 @@ class NMF(WithPenalties, LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the training data (float32 or float64).
     component_norms_ : ndarray [shape=(n_components,)]
-        What the components were divided by. Penalties apply to the factors before that.
+        What the components were divided by, and the codes multiplied by. Penalties are of the factors before that,
+        ``W / component_norms_`` and ``component_norms_[:, None] * components_``, as is ``objective_history_``.
     n_components_, n_iter_ : int
         The number of components and of iterations.
     solver_ : str
@@ -322,6 +325,7 @@ class NMF(WithPenalties, LinearModel):
         # the penalty belongs to codes of the components before they were divided by their norms
         penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
         problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
+        warn_of_unseen(problem, 4, ("sample",))
         return finite_codes(solve_codes(problem, H, exact=self.exact_codes is not False))
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
@@ -413,13 +417,11 @@ class NMF(WithPenalties, LinearModel):
         if row_scale is not None:
             Wt /= np.where(row_scale, row_scale, 1)
         if not linked:  # a fit does not see samples of weight 0, nor those all of whose entries have weight 0
-            unseen = np.zeros(len(Wt.T), bool) if sample_weight is None else np.asarray(sample_weight) == 0
-            if problem.weights is not None:
-                unseen |= ~problem.weights.any(axis=1)
-            elif problem.is_sparse and problem.zero_weight == 0:
-                unseen |= np.diff(problem.X.indptr) == 0
-            if unseen.any():
-                Wt[:, unseen] = solve_codes(problem.samples(unseen), H)
+            lost = unseen(problem, 1)
+            if sample_weight is not None:
+                lost |= np.asarray(sample_weight) == 0
+            if lost.any():
+                Wt[:, lost] = solve_codes(problem.samples(lost), H)
         return Wt
 
     def _check_parameters(self) -> None:

@@ -230,7 +230,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
         if isinstance(samples, CheckedSamples):
-            warn_of_unseen(samples.problem, 3)
+            warn_of_unseen(samples.problem, 3, ("feature",))  # `transform` warns of samples
         options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
@@ -303,6 +303,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         check_positive(data, entries, loss)
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)
         problem = Problem(data, loss, penalty, weights=entries)
+        warn_of_unseen(problem, 4, ("sample",))
         with one_blas_thread():
             Wt = solve_codes(problem, np.array(to_numpy(self.components_), data.dtype))
         return finite_codes(Wt)

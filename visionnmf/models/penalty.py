@@ -34,9 +34,9 @@ class Penalty(BaseEstimator):
     .. math:: l_1 \sum_{kj} F_{kj} + \tfrac{l_2}{2} \sum_{kj} F_{kj}^2
               + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
 
-    where k is a component and j a *point*, which is a sample for the codes and a feature for the components. Box, graph
-    and groups are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine
-    with them.
+    where k is a component and j a *point*, which is a sample for the codes and a feature for the components. ``F`` is
+    the factor before components are brought to unit norm (``component_norms_`` of :class:`NMF`). Box, graph and groups
+    are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine with them.
 
     Parameters
     ----------
@@ -113,6 +113,12 @@ class Penalty(BaseEstimator):
     group_l1: float | Sequence[float] = 0.0
     group_bound: float | Sequence[float] | None = None
     terms: Sequence[Term] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another penalty asks for the same."""
+        if type(other) is not type(self):
+            return False
+        return _are_equal(*([*penalty.get_params(deep=False).values()] for penalty in (self, other)))
 
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
@@ -283,6 +289,15 @@ def ridge_of(model: Any, shape: tuple[int, int]) -> float:
             "penalty_W and penalty_H to Penalty(l2=...)"
         )
     return float(model.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    """Return whether two values of parameters are equal: numbers, arrays of any kind, or lists of them."""
+    if sp.issparse(a) or sp.issparse(b):
+        return sp.issparse(a) and sp.issparse(b) and a.shape == b.shape and not (a != b).nnz
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_are_equal, a, b))
+    return np.array_equal(a, b)
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:

@@ -63,10 +63,10 @@ def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        ([None] * 16, "y must say who is on each image; got None for image 0; leave it out"),
+        ([None] * 16, "y must have a label for each image; got None for image 0; leave it out"),
         (["ada", 3] * 8, "y must be all texts or all numbers; got"),
-        (np.array(["ada"] * 15 + [None], object), "y must say who is on each image; got None for image 15"),
-        ([float("nan")] + ["p01"] * 15, "y must say who is on each image; got nan for image 0; leave it out"),
+        (np.array(["ada"] * 15 + [None], object), "y must have a label for each image; got None for image 15"),
+        ([float("nan")] + ["p01"] * 15, "y must have a label for each image; got nan for image 0; leave it out"),
         ("ada", "y must have a label for each image; got 'ada'; make a list of it"),
         (["ada"] * 12, "y must have a label for each of the 16 images; got 12"),
     ],
@@ -78,10 +78,10 @@ def test_labels_that_name_nobody_are_refused(fitted, labels, sentence):
 
 def test_labels_of_pandas_are_looked_at(fitted):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ParameterError, match=r"y must say who is on each image; got None for image 3"):
+    with pytest.raises(ParameterError, match=r"y must have a label for each image; got None for image 3"):
         FaceRecognizer().fit(fitted[1], pandas.Series(["ada"] * 3 + [None] * 13, dtype=object))
     for kind in (None, "string"):
-        with pytest.raises(ParameterError, match=r"y must say who .*; got (None|nan|<NA>) for image 1"):
+        with pytest.raises(ParameterError, match=r"y must have a label .*; got (None|nan|<NA>) for image 1"):
             FaceRecognizer().fit(fitted[1], pandas.Series(["ada", None] * 8, dtype=kind))
     with pytest.raises(ParameterError, match=r"y must be all texts or all numbers; got \['ada', 3, 'ada'"):
         FaceRecognizer().fit(fitted[1], pandas.Series(["ada", 3] * 8))

@@ -15,11 +15,11 @@ from visionnmf.apps.evaluate import Comparison, RandomSplits, ViewConditions, ev
 from visionnmf.apps.evaluate.multiview import COLUMNS, apply_condition, by_method, study_of, word_matrix
 from visionnmf.apps.evaluate.settings import VIEW_CONDITIONS
 from visionnmf.apps.evaluate.view_methods import FLSS, METHODS, SideBySide, fit_classifier
-from visionnmf.apps.multiview import load
+from visionnmf.apps.multiview import ViewFit, fit_views, impute_views, load, transform_views
 from visionnmf.apps.multiview.fitting import _stems
 from visionnmf.apps.multiview.inputs import read_views
 from visionnmf.apps.multiview.view_model import Preparation, observed
-from visionnmf.exceptions import ParameterError, UnsupportedError
+from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
 from visionnmf.io import write_image
 from visionnmf.models.multiview.classifier import signed_roots
 
@@ -102,6 +102,39 @@ def test_rows_are_matched_by_key_and_gaps_named(files, made):
     ]
     result = run_command("multiview", "fit", "sounds.csv", "images.csv", "--key", "id", "--model", "m.npz", "--rank", 3)
     assert result.exit_code == 0 and "images is missing for 5 of 60 samples" in result.stdout
+
+
+@NOT_CONVERGED
+def test_the_key_of_training_is_that_of_new_samples(files, made):
+    fit_views(["sounds.csv", "images.csv"], "m.npz", settings=ViewFit(n_components=3), key="id")
+    assert load("m.npz").key == "id"
+    transform_views("m.npz", ["sounds.csv"], "c.csv")
+    transform_views("m.npz", ["sounds.csv"], "k.csv", key="id")
+    assert Path("c.csv").read_text() == Path("k.csv").read_text()
+    assert Path("c.csv").read_text().startswith("id,component0") and "\ns3," in Path("c.csv").read_text()
+    impute_views("m.npz", ["sounds.csv"], "filled")
+    assert Path("filled/images.csv").read_text().startswith("id,")
+    lines = Path("sounds.csv").read_text().splitlines()
+    Path("sounds.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")  # the rows in another order
+    found = impute_views("m.npz", ["images.csv", "sounds.csv"], "both")
+    assert found.notes[0] == "55 of 60 samples have both views, 5 have only sounds"
+    np.save("bare.npy", made[0]["images"])  # has no keys, so rows are matched by position
+    assert transform_views("m.npz", ["images=bare.npy"], "b.csv").figures["samples"] == 60
+    Path("odd.csv").write_text("name,x\na,1\n")
+    with pytest.raises(UnreadableError, match=r"odd.csv: has no column 'id'; it has name, x"):
+        transform_views("m.npz", ["sounds=odd.csv"], "o.csv")
+
+
+@pytest.mark.filterwarnings("default::UserWarning")  # the command prints it
+@pytest.mark.parametrize(
+    ("change", "said"), [(lambda X: 1000 * X, "0 times the size"), (lambda X: X - 200, " 0 times the size")]
+)
+def test_other_units_of_a_file_are_said(files, made, change, said):
+    fit_views(["both.npz"], "m.npz", settings=ViewFit(n_components=3, prepare="range", loss="frobenius"))
+    np.save("new.npy", change(made[0]["images"]))
+    for command, arguments in (("transform", ["--codes", "c.npy"]), ("impute", ["--out", "filled"])):
+        result = run_command("multiview", command, "m.npz", "images=new.npy", *arguments)
+        assert result.exit_code == 0 and "the values of view images have " in result.stderr and said in result.stderr
 
 
 def test_what_cannot_be_used_is_one_line(files):
