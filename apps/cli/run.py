@@ -190,11 +190,15 @@ class Run:
         for argument in arguments:
             with self.attempt(argument):
                 inputs = find_inputs(argument, suffixes, recursive, out)
-                results = _results_among(inputs) if os.path.isdir(argument) else set()
-                if results:
-                    self.remark(f"{argument}: {counted(len(results), 'result')} beside the inputs left out")
+                if os.path.isdir(argument):
+                    from visionnmf.apps.made import without_results
+
+                    kept = {*without_results([given.source for given in inputs])}
+                    if n_results := len(inputs) - len(kept):
+                        self.remark(f"{argument}: {counted(n_results, 'result')} beside the inputs left out")
+                    inputs = [given for given in inputs if given.source in kept]
                 for given in inputs:
-                    if given.file in found or given in results:
+                    if given.file in found:
                         continue
                     found[given.file] = None
                     with self.attempt(given.source):
@@ -414,14 +418,6 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
         names = find_files(argument, suffixes, recursive=recursive)
         return [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
     return [Input(source) for source in expand_inputs([argument])]
-
-
-def _results_among(inputs: list[Input]) -> set[Input]:
-    """Return which files of a folder are results of others."""
-    from visionnmf.apps.made import is_made_beside
-
-    stems = {os.path.splitext(given.source)[0] for given in inputs}
-    return {given for given in inputs if is_made_beside(given.source, stems)}
 
 
 def placed(inputs: list[Input], out: Path | None) -> list[Input]:
