@@ -35,7 +35,7 @@ SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
-LOG_FORMATS = ("plain", "bash", "zsh", "fish", "numbered", "csv", "jsonl")
+LOG_FORMATS = ("plain", "bash", "zsh", "csv", "jsonl")
 
 RANDOM_STATE = 0
 

@@ -87,7 +87,7 @@ class Run:
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
-    def show(self, report: Report, *, on_page: bool = True) -> None:
+    def show(self, report: Report) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         said: dict[str, Any] = {
             "skipped": report.skipped,
@@ -119,8 +119,7 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
-        if on_page:
-            self.add_to_page(report)
+        self.add_to_page(report)
 
     def add_to_page(self, report: Report) -> None:
         """Add a report to the page, if there is one; a page that cannot show it, by our fault, does not end the run."""
