@@ -95,7 +95,6 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
-    needs("verbatim", "--csv", outputs.table)
     needs("force", "--csv, --sidecars or --report", outputs.table or outputs.sidecars or "report" in given)
     with running() as run:
         check_exists(model)

@@ -36,7 +36,6 @@ SkipExisting = Annotated[bool, SKIP_EXISTING]
 Page = Annotated[
     Path | None, Option("Also write an HTML page about the run: pictures, tables and what failed.", metavar="FILE.html")
 ]
-Verbatim = Annotated[bool, Option("Write names to CSV as they are, also where spreadsheets see formulas.")]
 # `apps/cli/__init__.py` adds these options to every command that has --jobs ...
 SCHEDULER = Option(
     "Let the workers of this Dask scheduler do the work, in a folder that they share.", metavar="ADDRESS"
