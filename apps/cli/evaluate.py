@@ -80,14 +80,11 @@ def segment(
         Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
     ],
     comparison: Comparison,
-    boundaries: Annotated[
-        bool, Option("Also match boundaries, which takes seconds for each image and method.")
-    ] = False,
 ) -> None:
     """Compare methods of segmentation on images that people segmented.
 
     The table has covering, probabilistic Rand index and variation of information at the best scale for all images and
-    at the best scale of each (ois), and with --boundaries also precision, recall and F of the boundaries.
+    at the best scale of each (ois).
 
     \b
     Methods (default: all; visionnmf is our tree of regions, cut at each scale):
@@ -107,7 +104,7 @@ def segment(
         check_exists(truth)
         from visionnmf.apps.evaluate import segment as application
 
-        _compare(run, str(images), comparison, application.study(images, truth, comparison, boundaries=boundaries))
+        _compare(run, str(images), comparison, application.study(images, truth, comparison))
 
 
 @command.command("background")
