@@ -40,7 +40,6 @@ class Option:
     high: float | None = None
     above: bool = False  # whether `low` itself is refused
     choices: Sequence[str] = ()  # the values that are allowed
-    alone: str = ""  # the one of `choices` that the option means where none follows it on the command line
     parse: Callable[[str], Any] | None = None  # turns text of the command line into the value, or raises ValueError
 
 

@@ -113,13 +113,6 @@ def test_bad_usage_is_exit_code_2(arguments, word):
     assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
 
 
-def test_a_file_that_is_nearly_a_unit_of_events_is_a_video(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "Scene").touch()
-    assert "Scene: the file is empty" in run("background", "--events", "Scene").stderr
-    assert "scenes: no such file" in run("background", "--events", "--", "scenes").stderr
-
-
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
     monkeypatch.setattr("visionnmf.apps.segmentation.process.process_image", lambda *_, **__: 1 / 0)
     result = run("segment", picture, "--out", tmp_path)
