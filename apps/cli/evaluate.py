@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _evaluate() -> None:
-    """Compare methods on data whose truth is known. With --out an interrupted run continues where it stopped.
-
-    \b
-    Examples:
-      visionnmf evaluate segment --images photographs --truth segmentations
-      visionnmf evaluate background clips/
-      visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
-      visionnmf evaluate annotate words.npz others/ --labels words.csv
-      visionnmf evaluate masquerade histories/* --methods all
-      visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
-    """
-
-
 @contextmanager
 def _comparing(comparison: Comparison, *paths: str | Path, known: Sequence[str] = ()) -> Iterator[Run]:
     """Run a command on existing `paths`; --force is refused where there is nothing to replace."""

@@ -37,17 +37,6 @@ MAX_COUNTED_USERS = 100_000
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _masquerade() -> None:
-    """Find masqueraders in command logs: train on histories, score logs.
-
-    \b
-    Examples:
-      visionnmf masquerade train histories/* --model users.npz
-      visionnmf masquerade score users.npz today.log
-    """
-
-
 def _moment(text: str) -> float:
     """Return a time, or a number of minutes, hours or days ago, as seconds since 1970."""
     if ago := re.fullmatch(r"(\d{1,6})([mhd])", text):

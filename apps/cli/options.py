@@ -274,21 +274,10 @@ def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
             help=text,
             metavar=option.metavar or None,
             rich_help_panel=option.panel or panel or None,
-            autocompletion=_completion(option.choices) if option.choices else None,
             **{name: field.type(limit) for name, limit in limits.items() if limit is not None},
         ),
     ]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return the function by which shells complete a value."""
-
-    def beginning(incomplete: str) -> list[str]:
-        """Return the choices that begin with what was typed."""
-        return [choice for choice in choices if choice.startswith(incomplete)]
-
-    return beginning
 
 
 def _value(field: OptionField, value: Any) -> Any:

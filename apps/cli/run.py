@@ -78,7 +78,6 @@ class Run:
         self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self._noted: Counter[str] = Counter()  # for how many inputs each note holds
-        self._outdated: dict[str, list[str]] = {}  # inputs that failed for each reason why results are out of date
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
@@ -102,9 +101,7 @@ class Run:
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
-        alike = self._outdated.get(report.error.partition(": ")[2], [])
-        error = report.error if len(alike) < 2 or verbosity().verbose else ""  # the first; `end` counts the others
-        for sentence in filter(None, (*report.warnings, *unsaid, error)):
+        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -281,10 +278,7 @@ class Run:
         self._cluster_lost |= isinstance(error, ClusterError)
         self._our_fault |= not (isinstance(error, VisionNMFError | OSError) or _is_out_of_memory(error))
         inputs = [without_password(source)] if source else []
-        line = without_password(error_line(error, source))
-        if isinstance(error, OutdatedError):  # the reason stands behind the name of a result
-            self._outdated.setdefault(line.partition(": ")[2], []).extend(inputs)
-        return Report(state="failed", error=line, inputs=inputs)
+        return Report(state="failed", error=without_password(error_line(error, source)), inputs=inputs)
 
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: how many inputs failed or were skipped."""
@@ -295,10 +289,6 @@ class Run:
         for note, count in self._noted.items():
             if count > 1:
                 self.remark(f"{count} of {self.total} {self.kind}: {note}")
-        for first, *others in self._outdated.values():
-            if others and not verbosity().verbose:
-                names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)
-                say(f"{len(others)} more of {self.total} {self.kind} failed for the same reason as {first}: {names}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):
