@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _evaluate() -> None:
-    """Compare methods on data whose truth is known. With --out an interrupted run continues where it stopped.
-
-    \b
-    Examples:
-      visionnmf evaluate segment --images photographs --truth segmentations
-      visionnmf evaluate background clips/
-      visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
-      visionnmf evaluate annotate words.npz others/ --labels words.csv
-      visionnmf evaluate masquerade histories/* --methods all
-      visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
-    """
-
-
 @contextmanager
 def _comparing(comparison: Comparison, *paths: str | Path, known: Sequence[str] = ()) -> Iterator[Run]:
     """Run a command on existing `paths`; --force is refused where there is nothing to replace."""
@@ -80,14 +65,11 @@ def segment(
         Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
     ],
     comparison: Comparison,
-    boundaries: Annotated[
-        bool, Option("Also match boundaries, which takes seconds for each image and method.")
-    ] = False,
 ) -> None:
     """Compare methods of segmentation on images that people segmented.
 
     The table has covering, probabilistic Rand index and variation of information at the best scale for all images and
-    at the best scale of each (ois), and with --boundaries also precision, recall and F of the boundaries.
+    at the best scale of each (ois).
 
     \b
     Methods (default: all; visionnmf is our tree of regions, cut at each scale):
@@ -107,7 +89,7 @@ def segment(
         check_exists(truth)
         from visionnmf.apps.evaluate import segment as application
 
-        _compare(run, str(images), comparison, application.study(images, truth, comparison, boundaries=boundaries))
+        _compare(run, str(images), comparison, application.study(images, truth, comparison))
 
 
 @command.command("background")

@@ -78,7 +78,6 @@ class Run:
         self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self._noted: Counter[str] = Counter()  # for how many inputs each note holds
-        self._outdated: dict[str, list[str]] = {}  # inputs that failed for each reason why results are out of date
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
@@ -87,7 +86,7 @@ class Run:
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
-    def show(self, report: Report, *, on_page: bool = True) -> None:
+    def show(self, report: Report) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         said: dict[str, Any] = {
             "skipped": report.skipped,
@@ -102,9 +101,7 @@ class Run:
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
-        alike = self._outdated.get(report.error.partition(": ")[2], [])
-        error = report.error if len(alike) < 2 or verbosity().verbose else ""  # the first; `end` counts the others
-        for sentence in filter(None, (*report.warnings, *unsaid, error)):
+        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -119,8 +116,7 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
-        if on_page:
-            self.add_to_page(report)
+        self.add_to_page(report)
 
     def add_to_page(self, report: Report) -> None:
         """Add a report to the page, if there is one; a page that cannot show it, by our fault, does not end the run."""
@@ -190,11 +186,15 @@ class Run:
         for argument in arguments:
             with self.attempt(argument):
                 inputs = find_inputs(argument, suffixes, recursive, out)
-                results = _results_among(inputs) if os.path.isdir(argument) else set()
-                if results:
-                    self.remark(f"{argument}: {counted(len(results), 'result')} beside the inputs left out")
+                if os.path.isdir(argument):
+                    from visionnmf.apps.made import without_results
+
+                    kept = {*without_results([given.source for given in inputs])}
+                    if n_results := len(inputs) - len(kept):
+                        self.remark(f"{argument}: {counted(n_results, 'result')} beside the inputs left out")
+                    inputs = [given for given in inputs if given.source in kept]
                 for given in inputs:
-                    if given.file in found or given in results:
+                    if given.file in found:
                         continue
                     found[given.file] = None
                     with self.attempt(given.source):
@@ -278,10 +278,7 @@ class Run:
         self._cluster_lost |= isinstance(error, ClusterError)
         self._our_fault |= not (isinstance(error, VisionNMFError | OSError) or _is_out_of_memory(error))
         inputs = [without_password(source)] if source else []
-        line = without_password(error_line(error, source))
-        if isinstance(error, OutdatedError):  # the reason stands behind the name of a result
-            self._outdated.setdefault(line.partition(": ")[2], []).extend(inputs)
-        return Report(state="failed", error=line, inputs=inputs)
+        return Report(state="failed", error=without_password(error_line(error, source)), inputs=inputs)
 
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: how many inputs failed or were skipped."""
@@ -292,10 +289,6 @@ class Run:
         for note, count in self._noted.items():
             if count > 1:
                 self.remark(f"{count} of {self.total} {self.kind}: {note}")
-        for first, *others in self._outdated.values():
-            if others and not verbosity().verbose:
-                names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)
-                say(f"{len(others)} more of {self.total} {self.kind} failed for the same reason as {first}: {names}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):
@@ -414,14 +407,6 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
         names = find_files(argument, suffixes, recursive=recursive)
         return [Input(os.path.join(argument, name), os.path.dirname(name)) for name in names]
     return [Input(source) for source in expand_inputs([argument])]
-
-
-def _results_among(inputs: list[Input]) -> set[Input]:
-    """Return which files of a folder are results of others."""
-    from visionnmf.apps.made import is_made_beside
-
-    stems = {os.path.splitext(given.source)[0] for given in inputs}
-    return {given for given in inputs if is_made_beside(given.source, stems)}
 
 
 def placed(inputs: list[Input], out: Path | None) -> list[Input]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -230,20 +229,6 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
             "neighbours": " ".join(map(str, found["neighbours"])),
             **({"marker": markers.get(found["label"], "")} if markers else {}),
         }
-
-
-def json_text(name: str, result: SegmentationResult) -> str:
-    """Return the properties of the segments of a picture, and the pairs that touch, as JSON."""
-    table = {
-        "image": name,
-        "shape": list(result.labels.shape),
-        "scale": result.scale,
-        "segments": result.properties(),
-        "adjacency": result.adjacency.tolist(),
-    }
-    if result.marker_names:
-        table["markers"] = [{"colour": name, "segment": k} for k, name in enumerate(result.marker_names)]
-    return json.dumps(table, indent=1)
 
 
 def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:

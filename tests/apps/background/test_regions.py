@@ -107,7 +107,7 @@ def test_foreground_counts_in_the_region_only(clip, tmp_path):
     separate(clip, out=tmp_path / "all")
     whole = masks_of(tmp_path / "all" / "two_foreground.mkv")
     assert whole[:, :24].any() and whole[:, 24:].any()
-    report = separate(clip, out=tmp_path / "top", roi=["0,0,64,24"], ignore=["0,0,10,48"], frame_table="csv")
+    report = separate(clip, out=tmp_path / "top", roi=["0,0,64,24"], ignore=["0,0,10,48"], frame_table=True)
     top = masks_of(tmp_path / "top" / "two_foreground.mkv")
     np.testing.assert_array_equal(top[:, :24, 10:], whole[:, :24, 10:])  # the model is the same
     assert not top[:, 24:].any() and not top[:, :, :10].any()
@@ -115,7 +115,7 @@ def test_foreground_counts_in_the_region_only(clip, tmp_path):
 
 
 def test_a_part_of_the_video(clip, tmp_path):
-    report = separate(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table="csv")
+    report = separate(clip, out=tmp_path, start=1.0, end=2.5, every=2, frame_table=True)
     assert report.frames == 8
     rows = (tmp_path / "two_frames.csv").read_text().splitlines()[1:]
     assert [float(row.split(",")[1]) for row in rows] == pytest.approx(np.arange(1.0, 2.5, 0.2))
