@@ -99,7 +99,6 @@ def background(
         list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
     ],
     comparison: Comparison,
-    masks: Annotated[bool, Option("Also write the masks, as the tools of CDnet expect them.")] = False,
 ) -> None:
     """Compare methods of background and foreground on clips with true masks.
 
@@ -112,12 +111,12 @@ def background(
 
     \b
     Example:
-      visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
+      visionnmf evaluate background clip/ --methods ours,rpca --out scores
     """
     with _comparing(comparison) as run:
         from visionnmf.apps.evaluate import background as application
 
-        _compare(run, "clips", comparison, application.study(clips, comparison, masks=masks))
+        _compare(run, "clips", comparison, application.study(clips, comparison))
 
 
 @command.command("faces")
