@@ -73,7 +73,7 @@ def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
     for name, value in raw.items():
         if value is not None and (own or (str(source) == "-" and video.size is None)):
             reason = "which has its own" if own else "without size: only raw frames have none of their own"
-            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {value}")
+            raise ParameterError(f"{name} must be left out for {without_password(source)}, {reason}; got {value}")
     return raw
 
 
@@ -93,8 +93,8 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
     endless = video.end is None and max_frames is None
     if endless and not source.lower().startswith(("-", "http")):  # standard input and HTTP may end by themselves
         raise ParameterError(
-            f"end must be given for {without_password(source)}, which has no end of its own, or max_frames without "
-            "start; got None"
+            f"end must be given for {without_password(source)}, which has no end of its own; or give "
+            "max_frames=1000, from its beginning on"
         )
     patience = 0.0 if endless else choices.LIVE_PATIENCE
     limits: dict[str, Any] = {"end": video.end, "max_frames": max_frames}

@@ -372,7 +372,7 @@ def test_an_animated_webp_is_a_movie(tmp_path):
     times, reader = times_of(tmp_path / "x.webp")
     assert times == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.7, 1.0, 1.3])
     assert [int(frame[0, 0, 0]) for frame in reader] == list(range(0, 160, 20))
-    with pytest.raises(ParameterError, match="frame_rate must be None"):
+    with pytest.raises(ParameterError, match="frame_rate must be left out"):
         open_video(tmp_path / "x.webp", frame_rate=5)
 
 
@@ -422,6 +422,16 @@ def test_pictures_may_be_hours_apart(tmp_path):
         assert times == [0, seconds, 2 * seconds]
     with pytest.raises(ParameterError, match=r"end must be later than 3600\.000 s"):
         list(PictureSequence(tmp_path, frame_rate=1 / 3600, start=100, end=200))
+
+
+def test_missing_numbers_of_pictures_leave_gaps_in_time(tmp_path):
+    found = [n for n in range(40, 80) if n != 70 and not 50 <= n < 60]
+    for n in found:
+        write_image(tmp_path / f"in{n:06}.png", np.full((6, 8, 3), n, np.uint8))
+    sequence = PictureSequence(tmp_path, frame_rate=5, start=1)
+    times = {int(frame.picture[0, 0, 0]): frame.time for frame in sequence.timed()}
+    assert times == {n: (n - 40) / 5 for n in found if n >= 45}
+    assert sequence.notes == [f"{tmp_path}: 11 numbers are missing: 50 to 59, 70; later pictures keep their times"]
 
 
 @pytest.mark.parametrize("ahead", [0.9, 60, 3600, 80_000])

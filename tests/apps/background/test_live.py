@@ -140,7 +140,9 @@ def test_what_is_refused(clip, tmp_path, made):
         follow(tmp_path / "none.mp4", out=tmp_path)
     small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
     small.save(tmp_path / "small.npz")
-    with pytest.raises(UnsupportedError, match=r"small.npz: the model has frames of shape \(20, 20, 3\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"small.npz: the model has frames of 20 x 20 pixels, and the source of 64"
+    ):
         follow(clip, out=tmp_path, state=tmp_path / "small.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"small.npz"}
 
@@ -219,12 +221,17 @@ def test_the_same_command_again_says_that_it_is_finished(clip, tmp_path):
         (["a.mp4", "--min-event", "2"], "--min-event needs --events"),
         (["a.mp4", "--live", "--padding", "1"], "--padding needs --events"),
         (["a.mp4", "--min-area", "0.1"], "--min-area needs --events, --coco or --frame-table"),
-        (["-", "--fps", "5"], "--fps must be None for -, without"),
-        (["-", "--live", "--fps", "5"], "--fps must be None for -, without"),
-        (["-", "--pixel-format", "gray"], "--pixel-format must be None for -, without"),
-        (["camera:98", "--fps", "5", "--end", "9"], "--fps must be None for camera:98"),
-        (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be None for http"),
-        (["sample:surveillance", "--size", "64x48"], "size must be None for sample:surveillance"),
+        (["-", "--fps", "5"], "--fps must be left out for -, without"),
+        (["-", "--live", "--fps", "5"], "--fps must be left out for -, without"),
+        (["-", "--pixel-format", "gray"], "--pixel-format must be left out for -, without"),
+        (["camera:98", "--fps", "5", "--end", "9"], "--fps must be left out for camera:98"),
+        (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be left out for http"),
+        (["sample:surveillance", "--size", "64x48"], "size must be left out for sample:surveillance"),
+        (["rtsp://127.0.0.1:9/a"], "has no end of its own; or give --max-frames 1000, from its beginning on"),
+        (["a.mp4", "--reuse", "m.npz", "--rank", "2"], "--rank and --reuse exclude each other"),
+        (["a.mp4", "--reuse", "m.npz", "--seed", "0"], "--seed and --reuse exclude each other"),
+        (["a.mp4", "--live", "--reuse", "m.npz", "--warm-up", "2"], "--warm-up and --reuse exclude each other"),
+        (["a.mp4", "--method", "mahnmf", "--rank", "2"], "--rank and --method mahnmf exclude each other"),
         (["-", "--live", "--size", "640"], "is not a size"),
         (["a.mp4", "--live"], "no such file"),
         (["camera:98", "--live"], "camera:98: no video comes from there"),

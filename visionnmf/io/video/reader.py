@@ -15,12 +15,12 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, numbered, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -268,7 +268,8 @@ class PictureSequence(FrameReader):
     """Read the pictures of a folder or a pattern, or a movie in one TIFF or WebP file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
-    first, is left out and counted in `damaged`. The frames after it keep their times.
+    first, is left out and counted in `damaged`. The frames after it keep their times, also where numbers are missing
+    in the names of pictures, which `notes` say.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ class PictureSequence(FrameReader):
         self.frame_rate = FALLBACK_RATE
         if self._pictures.times:
             if frame_rate is not None:
-                raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
+                raise ParameterError(f"frame_rate must be left out for {source}, which has its own; got {frame_rate:g}")
             n, last = len(self._pictures.times) - 1, self._pictures.times[-1]
             self.frame_rate = _near(n / last) if last else FALLBACK_RATE
         elif frame_rate is not None:
@@ -339,7 +340,7 @@ class PictureSequence(FrameReader):
         pictures = self._pictures
         pictures.said = dict(pictures.always)
         left_out: list[str] = []
-        times = pictures.times or [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        times = pictures.times or [float(position / self.frame_rate) for position in pictures.positions]
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
@@ -376,7 +377,8 @@ class _Folder:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
         self.always: dict[str, tuple[str, int]] = {}  # notes on all pictures
-        if note := fuller_folders(source, len(self._paths)):
+        self.positions, missing = numbered(self._paths)  # in the clip
+        for note in filter(None, (fuller_folders(source, len(self._paths)), missing)):
             self.always[note] = str(source), 1
         self.said = dict(self.always)  # by note: the first picture that has it, and how many have
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
@@ -387,9 +389,8 @@ class _Folder:
     def read(self, number: int) -> NDArray[np.uint8]:
         """Read a picture as 8-bit RGB, and remember the notes on it."""
         picture, notes, _ = read_with_notes(self._paths[number])
-        if picture.dtype == np.uint16:
-            notes = [*notes, *filter(None, [self._note_on_range(picture)])]
-        for note in notes:
+        said = self._note_on_range(picture) if picture.dtype == np.uint16 else note_on_unused()
+        for note in (*notes, *filter(None, [said])):
             _say(self.said, note, self.names[number])
         return in_eight_bits(picture, self._bits)
 
@@ -433,16 +434,17 @@ class _Movie:
             count = getattr(image, "n_frames", 1)
         if count > MOST_PAGES:
             raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
-        self.names = [f"picture {number}" for number in range(count)]
+        self.positions = range(count)
+        self.names = [f"picture {number}" for number in self.positions]
         self.times: tuple[float, ...] = ()
         if image.format == "WEBP":
             self.times = tuple(float(self._at(number).info["timestamp"]) / 1000 for number in range(count))
-        self._bits, said = 8, ""
+        self._bits, said = 8, note_on_unused()
         if image.mode[0] in "IF":
             asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
             pages = [self._checked(number) for number in asked]
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
-                self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
+                self._bits, said = 1, "grey levels from 0 to 1 became 8 bits"
             else:
                 self._bits = declared_bits() or max(bits_of(page.astype(np.uint16)) for page in pages)
                 said = note_on(self._bits)
@@ -497,8 +499,8 @@ class _Movie:
                 self.said |= {note: (self._path.name, 1) for note in said}
                 return np.asarray(blended, np.uint8)
             return np.asarray(image.convert("RGB"))
-        white, levels = (1 << self._bits) - 1 if self._bits else 1, self._checked(number)
-        if np.count_nonzero(levels > white) > HOT_SHARE * levels.size + HOT_VALUES:
+        white, levels = (1 << self._bits) - 1, self._checked(number)
+        if exceeds(levels, self._bits):
             note = f"has values above {white}, the white of some pictures that were asked, which are shown white"
             _say(self.said, note, self.names[number])
         grey = np.clip(levels * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
@@ -578,7 +580,7 @@ def open_video(
     for name, value in {"size": size, "pixel_format": pixel_format}.items():
         if value is not None and source != "-":
             raise ParameterError(
-                f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
+                f"{name} must be left out for {without_password(source)}; got {value}; it is of raw standard input"
             )
     check_path(source, "source")
     if is_live(source):
@@ -589,5 +591,5 @@ def open_video(
     if pictures_of(source) or is_movie(source):
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
-        raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
+        raise ParameterError(f"frame_rate must be left out for {source}, which has its own; got {frame_rate:g}")
     return VideoReader(source, **options)
