@@ -79,6 +79,8 @@ def command(
     needs("min_area", "--events, --coco or --frame-table", boxes)
     needs("state forgetting warm_up", "--live", work.live)
     excludes("skip_existing", "--force", outputs.force)
+    excludes("n_components", "--method mahnmf", model.method != choices.BACKGROUND_METHODS[0])
+    excludes("warm_up" if work.live else "n_components random_state", "--reuse", model.reuse is not None)
     options: dict[str, Any] = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}

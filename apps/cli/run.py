@@ -52,6 +52,7 @@ class Input(NamedTuple):
 
     source: str
     place: str = ""
+    apart: bool = False  # whether it has this folder because results of others would have the same names
 
     @property
     def file(self) -> str:
@@ -123,7 +124,8 @@ class Run:
         if self.page is None:
             return
         try:
-            self.page.add(report)
+            with warnings.catch_warnings(action="ignore"):  # the work on the input has had those of its files
+                self.page.add(report)
         except Exception as error:
             if self.debug:
                 raise
@@ -176,11 +178,7 @@ class Run:
     def inputs(
         self, kind: str, arguments: Sequence[str], suffixes: Sequence[str], *, recursive: bool, out: Path | None = None
     ) -> list[Input]:
-        """Find the files that arguments mean, each once, folders with files of `suffixes` included, before any work.
-
-        What is not a file, and a pattern or folder without one, is reported as a failure. `out` is refused if it lies
-        among the inputs.
-        """
+        """Return the files that arguments mean, each once, and report what cannot be read, before any work."""
         self.kind = kind
         failed, found = self.failed, dict[str, Input | None]()  # by file; None of one that cannot be read
         for argument in arguments:
@@ -351,9 +349,12 @@ def attempt(process: Process, given: Input) -> Report | Exception:
         except Exception as error:
             return error
     said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-    # functions of arrays call what they are given "image"
-    sentences = dict.fromkeys(re.sub("^image: ", lambda _: f"{given.source}: ", text) for text in said)
-    return replace(report, warnings=[*report.warnings, *sentences])
+    # functions of arrays do not know the name, and call what they are given "image", "images" or "X"
+    named = (s if s.startswith(given.source) else f"{given.source}: {re.sub('^(images?|X): ', '', s)}" for s in said)
+    sentences = dict.fromkeys(named)
+    where = [f"{line}, results in {given.place}" for line in report.lines[:1] if given.apart]
+    lines = [*where, *report.lines[len(where) :]]
+    return replace(report, lines=lines, warnings=[*report.warnings, *sentences])
 
 
 def attempt_in_processes(
@@ -397,11 +398,7 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
 
 
 def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
-    """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample.
-
-    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below, each with its
-    sub-folder as its place. `out`, the folder for the results, must not lie among them.
-    """
+    """Return what one argument means: files, each with its place below a folder, a pattern's matches or a sample."""
     if os.path.isdir(argument):
         _check_outside(argument, out, recursive)
         names = find_files(argument, suffixes, recursive=recursive)
@@ -413,8 +410,10 @@ def placed(inputs: list[Input], out: Path | None) -> list[Input]:
     """Return inputs with the folders for their results in `out`, which mirror those of the inputs; no two clash."""
     if out is None:
         return [Input(given.source) for given in inputs]
-    places = place_results(inputs)
-    return [Input(given.source, str(out / place)) for given, place in zip(inputs, places, strict=True)]
+    places = place_results([(given.source, given.place) for given in inputs])
+    return [
+        Input(given.source, str(out / place), place != given.place) for given, place in zip(inputs, places, strict=True)
+    ]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.exceptions import UnreadableError, UnsupportedError
@@ -283,7 +283,7 @@ def read_clip(source: str | Path) -> TrueClip:
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:
-            raise UnsupportedError(f"{path}: has another size, {truth.shape}, than its frame, {shape}")
+            raise UnsupportedError(f"{path}: has another size, {sized(truth.shape)}, than its frame, {sized(shape)}")
         return truth
 
     background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)

@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans, spectral_clustering
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import load_border_model
@@ -217,7 +217,7 @@ def score_image(source: str, files: list[str], methods: tuple[str, ...]) -> Rows
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
-            raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
+            raise MediaError(f"{source}: {sized(image.shape)}, and its segmentation {sized(truth.shape)}")
     rows: Rows = []
     for name in methods:
         found = {name: METHODS[name]}

@@ -55,6 +55,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     categories: dict[str, int] = {}
+    image_id = 0
     for image_id, (name, result) in enumerate(_pairs(pictures), start=1):
         height, width = result.labels.shape
         names = dict(enumerate(result.marker_names))
@@ -74,6 +75,8 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
                     "label": label,
                 }
             )
+    if image_id == 0:
+        raise ParameterError("pictures must hold at least one picture; got none")
     return {
         "info": {"description": "segments found by visionnmf"},
         "licenses": [],

@@ -113,11 +113,7 @@ def holds(source: str, data: Any, load: Callable[[str], Any] = read_image) -> bo
 
 
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
-    """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
-
-    With `rgb` it is a picture (height, width, 3 or 4), whose pixels are the rows, without alpha. Raises ParameterError
-    for other arrays.
-    """
+    """Return pixels or pictures of a stack (n, height, width), or pixels of an RGB picture, as rows; and a shape."""
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
         wanted = "have the shape (n, height, width), or be a picture in colours and its pixels the samples"

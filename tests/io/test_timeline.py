@@ -366,6 +366,16 @@ def test_pictures_may_be_hours_apart(tmp_path):
         list(PictureSequence(tmp_path, frame_rate=1 / 3600, start=100, end=200))
 
 
+def test_missing_numbers_of_pictures_leave_gaps_in_time(tmp_path):
+    found = [n for n in range(40, 80) if n != 70 and not 50 <= n < 60]
+    for n in found:
+        write_image(tmp_path / f"in{n:06}.png", np.full((6, 8, 3), n, np.uint8))
+    sequence = PictureSequence(tmp_path, frame_rate=5, start=1)
+    times = {int(frame.picture[0, 0, 0]): frame.time for frame in sequence.timed()}
+    assert times == {n: (n - 40) / 5 for n in found if n >= 45}
+    assert sequence.notes == [f"{tmp_path}: 11 numbers are missing: 50 to 59, 70; later pictures keep their times"]
+
+
 @pytest.mark.parametrize("ahead", [0.9, 60, 3600, 80_000])
 @pytest.mark.parametrize("last", [31, 45])
 def test_a_jump_ahead_that_is_taken_back_is_said(ahead, last):

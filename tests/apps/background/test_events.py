@@ -16,7 +16,7 @@ from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import event_sentence, time_code
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.exceptions import OutputExistsError, ParameterError
-from visionnmf.io import VideoReader, VideoWriter, read_image
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
 pytestmark = pytest.mark.slow
 
@@ -358,3 +358,21 @@ def test_what_cannot_be_cut_is_said(tmp_path):
         source = named
         assert len(report.skipped) == said and len(report.events) == 1
         assert (report.events[0]["clip"] is None) == bool(said)
+
+
+def test_events_of_pictures_keep_their_times_where_numbers_are_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    scene = rng.integers(60, 120, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    ends = {}
+    for name, gone in (("all", []), ("gaps", [*range(10, 30), 62, 75])):
+        (tmp_path / name).mkdir()
+        for number in sorted({*range(100)} - {*gone}):
+            picture = scene.copy()
+            if 55 <= number < 80:
+                picture[10:24, number - 40 : number - 26] = 250
+            write_image(tmp_path / name / f"img{number}.png", picture)
+        report = separate(tmp_path / name, out=tmp_path / f"out_{name}", events="scene", frame_rate=10, videos=False)
+        (event,) = report.events
+        ends[name] = event["start"], event["end"]
+        assert any("22 numbers are missing" in note for note in report.notes) == bool(gone)
+    assert ends["gaps"] == ends["all"] == pytest.approx((4.5, 9.0))

@@ -132,7 +132,9 @@ def test_a_kept_model_begins_without_a_wait(clip, made, tmp_path):
 def test_a_state_of_other_frames_is_refused(clip, tmp_path, made):
     small = OnlineBackgroundModel(frame_rate=10).fit(made.frames[:30, :20, :20])
     small.save(tmp_path / "small.npz")
-    with pytest.raises(UnsupportedError, match=r"small.npz: the model has frames of shape \(20, 20, 3\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"small.npz: the model has frames of 20 x 20 pixels, and the source of 64"
+    ):
         follow(clip, out=tmp_path, state=tmp_path / "small.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"small.npz"}
 
@@ -209,10 +211,15 @@ def test_the_same_command_again_says_that_it_is_finished(clip, tmp_path):
         (["a.mp4", "--min-event", "2"], "--min-event needs --events"),
         (["a.mp4", "--live", "--padding", "1"], "--padding needs --events"),
         (["a.mp4", "--min-area", "0.1"], "--min-area needs --events, --coco or --frame-table"),
-        (["-", "--fps", "5"], "--fps must be None for -, which has its own"),
-        (["-", "--live", "--fps", "5"], "--fps must be None for -, which has its own"),
-        (["camera:98", "--fps", "5", "--end", "9"], "--fps must be None for camera:98"),
-        (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be None for http"),
+        (["-", "--fps", "5"], "--fps must be left out for -, which has its own"),
+        (["-", "--live", "--fps", "5"], "--fps must be left out for -, which has its own"),
+        (["camera:98", "--fps", "5", "--end", "9"], "--fps must be left out for camera:98"),
+        (["http://127.0.0.1:9/a", "--live", "--fps", "5"], "--fps must be left out for http"),
+        (["rtsp://127.0.0.1:9/a"], "has no end of its own; or give --max-frames 1000, from its beginning on"),
+        (["a.mp4", "--reuse", "m.npz", "--rank", "2"], "--rank and --reuse exclude each other"),
+        (["a.mp4", "--reuse", "m.npz", "--seed", "0"], "--seed and --reuse exclude each other"),
+        (["a.mp4", "--live", "--reuse", "m.npz", "--warm-up", "2"], "--warm-up and --reuse exclude each other"),
+        (["a.mp4", "--method", "mahnmf", "--rank", "2"], "--rank and --method mahnmf exclude each other"),
         (["a.mp4", "--live"], "no such file"),
         (["camera:98", "--live"], "camera:98: no video comes from there"),
     ],

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -12,6 +13,8 @@ from helpers import json_lines, run_command as run
 from PIL import Image
 
 from visionnmf.apps.cli import console
+from visionnmf.apps.cli.run import Input, attempt
+from visionnmf.apps.report import Report
 from visionnmf.datasets import load_faces, make_mosaic
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io import write_image
@@ -65,11 +68,39 @@ def test_a_warning_about_a_picture_names_its_file(tmp_path):
         assert f"{tmp_path / name}: 16-bit values are taken as 12 bits" in found.stderr
 
 
+def warned(source):
+    for text in ("image: dark", "images: dark", "X: dark", "it did not converge", f"{source}: dark"):
+        warnings.warn(text, UserWarning, stacklevel=1)
+    return Report(inputs=[source], lines=["done"])
+
+
+@pytest.mark.parametrize("source", ["b/a.png", "-", "rtsp://gate/1"])
+def test_every_warning_in_the_work_on_an_input_names_it(source):
+    found = attempt(warned, Input(source))
+    assert found.warnings == [f"{source}: dark", f"{source}: it did not converge"]
+    assert found.lines == ["done"]
+
+
+def test_bits_of_pictures_that_have_eight_are_reported_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("VISIONNMF_BITS", "")  # so that it is as before afterwards
+    paint(tmp_path, "a.jpg", "b.png")
+    command = ("segment", tmp_path / "a.jpg", tmp_path / "b.png", "-o", tmp_path / "out", "--bits", 12)
+    found = run(*command, "--report", tmp_path / "page.html")  # which reads the pictures, too
+    said = [f"{tmp_path / name}: pixels that are not of 16 bits, on which --bits 12 has" for name in ("a.jpg", "b.png")]
+    assert found.exit_code == 0 and found.stderr.count("has no effect") == 2
+    assert all(found.stderr.count(each) == 1 for each in said)
+    assert "has no effect" not in run(*command[:5], tmp_path / "two").stderr
+
+
 def test_inputs_of_one_name_get_folders_of_their_own(tmp_path):
     paint(tmp_path, "a/photo.png", "b/photo.png", "b/other.png")
     found = run("segment", tmp_path / "a/photo.png", *sorted((tmp_path / "b").iterdir()), "-o", tmp_path / "out")
     assert found.exit_code == 0, found.output
     assert labels(tmp_path / "out") == ["a/photo_labels.png", "b/photo_labels.png", "other_labels.png"]
+    lines = [line for line in found.stdout.splitlines() if " pixels, " in line]
+    places = [tmp_path / "out" / "a", None, tmp_path / "out" / "b"]  # a/photo, b/other, b/photo
+    for line, place in zip(lines, places, strict=True):
+        assert line.endswith(f"s, results in {place}") if place else "results in" not in line
     paint(tmp_path, "c/photo.png", "c/photo.bmp")
     assert run("segment", tmp_path / "c", "-o", tmp_path / "two").exit_code == 0
     assert labels(tmp_path / "two") == ["photo.bmp/photo_labels.png", "photo.png/photo_labels.png"]

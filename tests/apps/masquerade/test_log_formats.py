@@ -369,7 +369,7 @@ def test_a_command_is_kept_once_however_often_it_is_run(monkeypatch):
 def test_sessions_refuse_what_they_cannot_cut():
     with pytest.raises(ParameterError, match="size must be a whole number >= 1; got 0"):
         list(sessions([], size=0))
-    with pytest.raises(ParameterError, match="idle must be None or a number of seconds > 0; got -1"):
+    with pytest.raises(ParameterError, match="idle must be a number of seconds > 0; got -1"):
         list(sessions([], idle=-1))
     with pytest.raises(UnsupportedError, match="idle needs the time of each command"):
         list(sessions(events("a"), idle=5.0))

@@ -135,7 +135,10 @@ def test_results_are_taken_one_by_one(result: SegmentationResult) -> None:
             yield f"{k}.png", made
             del made
 
-    assert len(to_coco(pairs())["images"]) == len(alive) == 5
+    once = pairs()
+    assert len(to_coco(once)["images"]) == len(alive) == 5
+    with pytest.raises(ParameterError, match="pictures must hold at least one picture; got none"):
+        to_coco(once)  # a generator that was gone through
 
 
 def test_geojson_has_the_areas_and_closed_rings(result: SegmentationResult) -> None:

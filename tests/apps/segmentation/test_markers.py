@@ -312,5 +312,5 @@ def test_the_command_divides_or_corrects(tmp_path: Path, result: SegmentationRes
     assert two.exit_code == 2 and "markers must be given with one image; got 2 images" in two.stderr
     small = write(tmp_path / "small.png", markers[::2])
     wrong = run_command("segment", photo, "--markers", small, "--out", tmp_path / "wrong")
-    assert wrong.exit_code == 2 and "must have the image's shape (60, 90); got (30, 90)" in wrong.stderr
+    assert wrong.exit_code == 2 and "small.png: 90 x 30 pixels, and the image has 90 x 60 pixels" in wrong.stderr
     assert not (tmp_path / "wrong").exists()

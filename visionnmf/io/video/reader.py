@@ -15,12 +15,12 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import TIFF_STARTS, read_with_notes
-from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, numbered, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -264,7 +264,8 @@ class PictureSequence(FrameReader):
     """Read the pictures of a folder or a pattern, or a stack in one TIFF file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
-    first, is left out and counted in `damaged`. The frames after it keep their times.
+    first, is left out and counted in `damaged`. The frames after it keep their times, also where numbers are missing
+    in the names of pictures, which `notes` say.
 
     Parameters
     ----------
@@ -341,7 +342,7 @@ class PictureSequence(FrameReader):
         pictures = self._pictures
         self._said = {}
         left_out: list[str] = []
-        times = [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        times = [float(position / self.frame_rate) for position in pictures.positions]
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
@@ -375,7 +376,8 @@ class _Folder:
         if not self._paths:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
-        self.notes = [note] if (note := fuller_folders(source, len(self._paths))) else []  # on all pictures
+        self.positions, missing = numbered(self._paths)  # in the clip
+        self.notes = [note for note in (fuller_folders(source, len(self._paths)), missing) if note]  # on all pictures
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:
@@ -395,6 +397,8 @@ class _Folder:
                 notes.append(f"has values of more than {self._bits} bits, which are shown white")
             elif note := note_on(self._bits):
                 notes.append(note)
+        elif note := note_on_unused():
+            notes.append(note)
         return in_eight_bits(picture, self._bits), notes
 
 
@@ -417,7 +421,9 @@ class _Stack:
         count = self._count
         if count > MOST_PAGES:
             raise TooLargeError(f"{self._path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
-        self.names = [f"picture {number}" for number in range(count)]
+        self.positions = range(count)
+        self.names = [f"picture {number}" for number in self.positions]
+        note = note_on_unused()
         if image.mode[0] in "IF":
             pages = [self._checked(number) for number in _asked(count)]
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
@@ -425,7 +431,7 @@ class _Stack:
             else:
                 self._bits = declared_bits() or max(bits_of(page.astype(np.uint16)) for page in pages)
                 note = note_on(self._bits)
-            self.notes = [note] if note else []
+        self.notes = [note] if note else []
 
     def _at(self, number: int) -> Image.Image:
         """Return the file at one of its pictures, decoded."""
@@ -554,7 +560,7 @@ def open_video(
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
         name = without_password(source)
-        raise ParameterError(f"frame_rate must be None for {name}, which has its own; got {frame_rate:g}")
+        raise ParameterError(f"frame_rate must be left out for {name}, which has its own; got {frame_rate:g}")
     if not is_live(source):
         return VideoReader(source, **options)
     from .live import LiveReader  # not needed for files
