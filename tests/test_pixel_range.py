@@ -80,6 +80,7 @@ def test_files_say_what_was_taken(tmp_path):
     assert np.allclose(found.X, found.X[0])
 
 
+@pytest.mark.filterwarnings("ignore:.*not of 16 bits")
 @pytest.mark.parametrize("bits", [*BITS, "float"])
 def test_known_bits_hold_for_dark_pictures_too(tmp_path, monkeypatch, bits):
     """With the number of bits given, a bright and a dark picture of one camera have one white in all commands."""
@@ -174,6 +175,21 @@ def test_known_bits_hold_for_dark_films(tmp_path, monkeypatch, bits):
         with open_video(tmp_path / source) as reader:
             (first, *_) = list(reader)
         assert np.abs(first[..., 0].astype(int) - dark).max() <= 1, source
+        assert not any("has no effect" in note for note in reader.notes)
+
+
+def test_bits_have_no_effect_on_films_of_eight(tmp_path, monkeypatch):
+    stored = np.ascontiguousarray(PICTURE[..., 0])
+    write_video(tmp_path / "a.mkv", "ffv1", "gray", stored, "gray")
+    tifffile.imwrite(tmp_path / "a.tif", np.stack([stored] * 3), photometric="minisblack")
+    (tmp_path / "a").mkdir()
+    write_image(tmp_path / "a/0.png", PICTURE)
+    for bits, count in (("12", 1), ("", 0)):
+        monkeypatch.setenv("VISIONNMF_BITS", bits)
+        for source in ("a.mkv", "a.tif", "a"):
+            with open_video(tmp_path / source) as reader:
+                list(reader)
+            assert sum("not of 16 bits, on which bits=12 has no effect" in note for note in reader.notes) == count
 
 
 def test_bits_that_are_too_few_are_refused(tmp_path, monkeypatch):

@@ -60,7 +60,7 @@ def make_separator(
         options: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
         return BackgroundModel(random_state=random_state, **options)
     if threshold is not None:
-        raise ParameterError(f"threshold must be None for method={method!r}; got {threshold}")
+        raise ParameterError(f"threshold must be left out with the method {method}; got {threshold}")
     return ManhattanNMF(random_state=random_state)
 
 

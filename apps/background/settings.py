@@ -87,7 +87,7 @@ class OutputSettings:
 
     PANEL: ClassVar = "Output"
 
-    frame_table: Annotated[str | None, Option("Also list all frames as a table.", choices=choices.FRAME_TABLES)] = None
+    frame_table: Annotated[bool, Option("Also list all frames, with their boxes, as NAME_frames.csv.")] = False
     coco: Annotated[bool, Option("Also write all boxes as COCO annotations.")] = False
     masks: Annotated[
         str | None,
@@ -98,16 +98,13 @@ class OutputSettings:
         ),
     ] = None
     overlay: Annotated[bool, Option("Also write the video with its foreground coloured.")] = False
-    alpha: Annotated[float, Option("Share of colour in --overlay.", metavar="F", low=0, high=1)] = choices.OVERLAY_ALPHA
     force: Annotated[bool, Option("Overwrite results that exist already.")] = False
     events: Annotated[
         str | None,
         Option(
-            "Also list when something moves, in the whole scene (the default) or for each object, with thumbnails",
-            metavar="[UNIT]",
+            "Also list when something moves, with thumbnails, in the whole scene or for each object",
             panel="Events",
             choices=choices.EVENT_UNITS,
-            alone=choices.EVENT_UNITS[0],
         ),
     ] = None
     clips: Annotated[

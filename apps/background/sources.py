@@ -75,14 +75,14 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
 
     if video.frame_rate is not None:
         name = without_password(source)
-        raise ParameterError(f"frame_rate must be None for {name}, which has its own; got {video.frame_rate:g}")
+        raise ParameterError(f"frame_rate must be left out for {name}, which has its own; got {video.frame_rate:g}")
     # `max_frames` counts from `start` on; how many frames come before that is not known, so it bounds nothing then.
     max_frames = None if video.max_frames is None or video.start > 0 else video.every * video.max_frames
     endless = video.end is None and max_frames is None
     if endless and not source.lower().startswith(("-", "http")):  # standard input and HTTP may end by themselves
         raise ParameterError(
-            f"end must be given for {without_password(source)}, which has no end of its own, or max_frames without "
-            "start; got None"
+            f"end must be given for {without_password(source)}, which has no end of its own; or give "
+            "max_frames=1000, from its beginning on"
         )
     patience = 0.0 if endless else choices.LIVE_PATIENCE
     limits: dict[str, Any] = {"end": video.end, "max_frames": max_frames}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -28,9 +28,6 @@ Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 FEW_PIXELS = 16  # no image is smaller than this
-EMPTY = "X has images that show nothing"  # how warnings begin
-SHARED = "X has the same image of two people"
-COPIES = "X has copies of images"
 MOST_NAMED = 5  # images that a warning names
 WHITES = (1.0, *(2.0**bits - 1 for bits in BITS))  # the values of white that are known
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
@@ -211,19 +208,36 @@ def digests(images: Array, white: float) -> NDArray[np.int64]:
     return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big", signed=True) for row in levels])
 
 
-def warn_of_doubtful(
-    identities: list[Identity],
-    before: list[Any],
-    labels: Array,
-    empty: list[int],
-    names: Sequence[str] | None,
-) -> None:
-    """Warn of added images that were learnt `before`, as somebody, show no face, or are identified as another."""
+def doubts_of_training(
+    images: Array, given: Mask, labels: Array, copies: NDArray[np.intp], names: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield a sentence for each doubt: images that show nothing, that people share, and `copies`, if these are many."""
+    named = _names(labels, names)
+    empty = empty_images(images, given).tolist()
+    yield from _nothing_on(empty, named)
+    pairs = [(one, other) for one, other in shared_images(images, labels) if one not in empty]
+    if pairs:
+        shared = _listed([f"{named[one]} and {named[other]}" for one, other in pairs])
+        yield f"the same image of two people: {shared}; keep each image for one person only"
+    if len(copies) > MANY_COPIES * len(labels):
+        yield (
+            f"{len(copies)} of {len(labels)} images are copies of another one of their person: "
+            f"{_listed([named[number] for number in copies])}; copies count as one image where images are left out to "
+            "judge"
+        )
+
+
+def doubts_of_added(
+    identities: list[Identity], before: list[Any], labels: Array, empty: list[int], names: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield a sentence for each doubt: added images that show nothing, were learnt `before`, or are odd."""
+    named = _names(labels, names)
+    yield from _nothing_on(empty, named)
     doubts: dict[tuple[str, str], list[str]] = {}
     for number, (one, known) in enumerate(zip(identities, before, strict=True)):
-        if number in empty:  # of which another warning speaks
+        if number in empty:
             continue
-        name = f"{number} ({_name(labels, number)})" if names is None else names[number]
+        name = named[number]
         if known is not None:
             doubts.setdefault(("is", "are already there"), []).append(f"{name} (of {shown(known)})")
         elif one.reason == "unlike":
@@ -232,10 +246,27 @@ def warn_of_doubtful(
             doubts.setdefault(("looks", "look like somebody else"), []).append(f"{name} (like {shown(one.person)})")
     for (verb, words), found in doubts.items():
         words = f"{verb} {words.partition(' ')[2]}" if len(found) == 1 else words
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        listed = ", ".join(found[:MOST_NAMED])
         count = counted(len(found), "added image")
-        _warn(f"{count} {words}: {listed}{more}; added nevertheless; check the names and the images")
+        yield f"{count} {words}: {_listed(found)}; added nevertheless; check the names and the images"
+
+
+def _names(labels: Array, names: Sequence[str] | None) -> Sequence[str]:
+    """Return what sentences call each image: by default its number and its label."""
+    numbered = enumerate(labels.tolist())
+    return [f"{number} ({shown(label)})" for number, label in numbered] if names is None else names
+
+
+def _nothing_on(empty: list[int], named: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about images on which nothing can be seen, if there are any."""
+    if empty:
+        listed = _listed([named[number] for number in empty])
+        yield f"images that show nothing, because all pixels that are not masked are equal: {listed}; leave them out"
+
+
+def _listed(found: list[str]) -> str:
+    """Return the first of many names, and how many more there are."""
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"{', '.join(found[:MOST_NAMED])}{more}"
 
 
 def different_images(
@@ -280,51 +311,6 @@ def _coarse(images: Array, hidden: Mask, image_shape: tuple[int, int] | None) ->
         rows = gaussian_filter(pictures, (0, image_shape[0] / BLUR, image_shape[1] / BLUR)).reshape(rows.shape)
     rows -= rows.mean(axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny))
-
-
-def warn_of_empty(images: Array, missing: Mask, labels: Array) -> list[int]:
-    """Warn if images from which people are learnt show nothing, naming their `labels`, and return their numbers."""
-    empty = empty_images(images, missing)
-    if len(empty):
-        named = ", ".join(f"{number} ({_name(labels, number)})" for number in empty[:MOST_NAMED])
-        more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
-        _warn(
-            f"{EMPTY}: the visible pixels are all equal, or all pixels are masked, on images {named}{more}; leave them "
-            "out"
-        )
-    return [int(number) for number in empty]
-
-
-def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
-    """Warn if people share an image; those that show nothing, whose numbers are `empty`, do not count."""
-    pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
-    if pairs:
-        one, other = pairs[0]
-        more = f", and {counted(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
-        _warn(
-            f"{SHARED}: images {one} ({_name(labels, one)}) and {other} ({_name(labels, other)}){more}; keep each "
-            "image for one person only"
-        )
-
-
-def warn_of_copies(copies: NDArray[np.intp], labels: Array) -> None:
-    """Warn if many images, whose numbers are `copies`, are copies of others of the same person."""
-    if len(copies) > MANY_COPIES * len(labels):
-        _warn(
-            f"{COPIES}: {len(copies)} of {len(labels)}, such as image {copies[0]} ({_name(labels, copies[0])}), show "
-            "the same photograph as another image of their person; copies count as one image where images are left "
-            "out to judge"
-        )
-
-
-def _name(labels: Array, number: int) -> str:
-    """Return how a message shows a label: without its type in NumPy."""
-    return shown(labels[number : number + 1].tolist()[0])
-
-
-def _warn(sentence: str) -> None:
-    """Warn at the line that called `fit` or `add`."""
-    warnings.warn(sentence, UserWarning, stacklevel=4)
 
 
 # --- missing pixels ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ from visionnmf.io.inputs import check_is_path
 
 from .distances import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .images import COPIES, EMPTY, SHARED, empty_images, shared_images
 from .reading import as_rows, open_faces
 from .recognizer import FEW, FaceRecognizer
 from .settings import FaceReading, FaceTraining
@@ -168,11 +167,8 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        # the notes name the files of copies, empty and shared images, and the summary speaks of few people
-        for message in (COPIES, EMPTY, FEW, SHARED):
-            warnings.filterwarnings("ignore", message)
-        recognizer.fit(as_rows(faces.images), names, progress=progress)
-    notes = _doubtful_images(faces, recognizer.copies_)
+        warnings.filterwarnings("ignore", FEW)  # the summary speaks of few people
+        recognizer.fit(as_rows(faces.images), names, progress=progress, names=faces.files or None)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
     panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
@@ -187,13 +183,6 @@ def train(
             write_image(file, draw(), force=force)
         save(trained, model, force=force)
     outputs = [str(path) for path in files]
-    n_pixels = shape[0] * shape[1]
-    used = len(recognizer.threshold_pixels_)
-    if used < n_pixels and recognizer.threshold_ > 0:
-        notes.append(
-            f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
-            "thorough=True uses all, which takes twice as long"
-        )
     return Report(
         figures=_figures(recognizer, len(names)),
         lines=_lines(recognizer, len(names)),
@@ -201,7 +190,6 @@ def train(
         inputs=[str(source)],
         outputs=outputs,
         skipped=skipped,
-        notes=notes,
         shown={"sheets": _people(faces, names), "drawings": drawings | _curves(recognizer)},
     )
 
@@ -227,25 +215,6 @@ def _curves(recognizer: FaceRecognizer) -> dict[str, Callable[[], Any]]:
         return display.figure_
 
     return {"Error rates on left-out images, and the threshold": rates}
-
-
-def _doubtful_images(faces: Faces, copies: NDArray[np.intp]) -> list[str]:
-    """Return sentences about images that two people share, that show nothing, and that are `copies`; each names one."""
-    rows = as_rows(faces.images)
-    empty = empty_images(rows, np.zeros(rows.shape, bool))  # no pixel is masked
-    notes = []
-    for found, kind, sentence in (
-        (shared_images(faces.images, faces.labels), "pair", "{} and {} are the same image of two people{}; remove it "
-         "from one of them"),
-        (empty[:, None], "image", "{} shows nothing, because all its pixels are equal{}; remove it, and train again"),
-        (copies[:, None], "image", "{} is a copy of another image of the same person{}; copies count as one image for "
-         "the threshold and its error rates"),
-    ):  # fmt: skip
-        if len(found):
-            more = f", and also {counted(len(found) - 1, f'further {kind}')}" if len(found) > 1 else ""
-            named = (faces.files[number] if faces.files else f"image {number}" for number in found[0])
-            notes.append(sentence.format(*named, more))
-    return notes
 
 
 def add_person(

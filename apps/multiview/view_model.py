@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -193,6 +192,12 @@ def _check(state: Any) -> ViewModel:
     return ViewModel(model, preparation, extraction, columns, key)
 
 
+def _state(model: ViewModel) -> dict[str, Any]:
+    """Return what a file holds of a model."""
+    extraction = None if model.extraction is None else taken_apart(model.extraction)
+    return vars(model) | {"extraction": extraction}
+
+
 FILE = ModelFile(
     "multiview",
     version=5,
@@ -201,55 +206,6 @@ FILE = ModelFile(
     smaller="fit fewer components",
     find_class=class_finder(Preparation, others=(find_class, find_extractor)),
     check=_check,
+    taken_apart=_state,
 )
-
-
-def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a fitted model.
-
-    Parameters
-    ----------
-    model : ViewModel
-    path : str or Path
-        The file to write, usually ``*.npz``. It is written completely or not at all.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    MediaError
-        If the file exists and `force` is false, or cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load, save
-    >>> save(load("views.npz"), "copy.npz", force=True)
-    """
-    extraction = None if model.extraction is None else taken_apart(model.extraction)
-    FILE.save({**vars(model), "extraction": extraction}, path, force=force)
-
-
-def load(path: str | Path) -> ViewModel:
-    """Read a model that :func:`save` wrote. Untrusted files are safe to read.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    ViewModel
-
-    Raises
-    ------
-    MediaError
-        If the file is missing, damaged, of another kind or another version, or its header is too large.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load
-    >>> type(load("views.npz")).__name__
-    'ViewModel'
-    """
-    model: ViewModel = FILE.load(path)
-    return model
+save, load = FILE.save, FILE.load

@@ -233,7 +233,7 @@ class ClusterPage(Page):
 class AnnotatePage(Page):
     """Pictures with their words, and the training pictures behind each."""
 
-    heading, n_lines = "Words for photographs", 0
+    heading, n_lines, stacked = "Words for photographs", 0, True
 
     def name(self, report: Report) -> str:
         """Return how many images there are."""
@@ -445,11 +445,7 @@ KINDS: dict[str, type[Page]] = {
 
 
 def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, force: bool | None) -> Page:
-    """Return the page of a run that will be written to a file; `force` is None for a command that replaces nothing.
-
-    `typed` is the command, beginning with its name, and `settings` are the options that were given. Raises
-    ParameterError if jinja2 is missing or the file is no .html, and MediaError if it cannot or may not be written.
-    """
+    """Return the page of a run, as it was `typed`; `force` is None for a command that replaces nothing."""
     if find_spec("jinja2") is None:
         raise ParameterError(f"report needs jinja2, which is not installed; {installed_by('report')}")
     if file.suffix.lower() not in (".html", ".htm"):

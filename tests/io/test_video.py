@@ -207,7 +207,7 @@ def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, cod
         (0, [0, 0.25, 0.25, 0.5, 0.75, 1], [0, 0.25, 0.5, 0.5625, 0.75, 1]),  # a frame too many does not push the rest
         (0, [0.5, 10**8, 10**8 + 0.25], [0.5, 0.75, 1]),
         (0, [10**17], [0]),
-        (0, [5, 5.25, 1, 1.25], [5, 5.25, 5.5, 5.75]),  # another recording
+        (0, [5, 5.25, 1, 1.25, 60, 60.25], [5, 5.25, 5.5, 5.75, 64.5, 64.75]),  # another recording, and a pause
     ],
 )
 def test_times_that_cannot_be_are_replaced(zero, stamps, expected):

@@ -147,7 +147,7 @@ def _declared_size(path):
 def _still(form, times=1):
     buffer = io.BytesIO()
     Image.fromarray(CLIP[0]).save(buffer, form)
-    return lambda path: path.write_bytes(times * buffer.getvalue()), UnreadableError, "a still picture, not a video"
+    return lambda path: path.write_bytes(times * buffer.getvalue()), UnreadableError, "a picture, not a video"
 
 
 NONE = "not a video that can be read"

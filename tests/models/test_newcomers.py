@@ -188,14 +188,8 @@ def test_new_samples_of_another_size_and_views_in_place_of_codes_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_lists_of_samples_are_taken_with_the_cure_and_masks_of_features_as_they_are():
+def test_masks_of_features_are_groups():
     expected = several().fit_transform(VIEWS)
-    X = [{name: view[i] for name, view in VIEWS.items()} for i in range(10)]
-    np.testing.assert_array_equal(
-        several().fit_transform({name: np.array([sample[name] for sample in X]) for name in X[0]}), expected
-    )
-    X = [[*sample.values()] for sample in X]
-    np.testing.assert_array_equal(several().fit_transform([np.array(view) for view in zip(*X, strict=True)]), expected)
     mask = np.arange(7) < 4
     for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
         np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), expected)

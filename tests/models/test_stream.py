@@ -1,9 +1,5 @@
 """fit_stream: whatever the pieces the same model, a killed stream ends as one that was not, constant memory."""
 
-import os
-import signal
-import subprocess
-import sys
 import tracemalloc
 from contextlib import nullcontext
 
@@ -11,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
+from model_files import rewrite
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
@@ -198,32 +195,6 @@ STREAMS = {
         if method != "or-nmf-is"  # as printed, it ends where a gradient is infinite
     },
 }
-KILLED = """
-import os, signal, sys
-import test_stream as here
-
-def callback(done, total):
-    if done >= 60:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-model, source, options = here.STREAMS[sys.argv[1]]()
-here.fit_stream(model, source, checkpoint=here.Checkpoint(sys.argv[2], every=4), callback=callback, **options)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["conservative", "online"])
-def test_a_stream_that_is_killed_ends_as_one_that_was_not(how, tmp_path):
-    path, folder = tmp_path / "checkpoint.npz", os.path.dirname(__file__)
-    script = [sys.executable, "-c", KILLED, how, str(path)]
-    environment = {**os.environ, "PYTHONPATH": folder}
-    done = subprocess.run(script, env=environment, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
-    assert load_model(path).n_samples_seen_ == 40
-    model, source, options = STREAMS[how]()
-    same_model(fit_stream(model, source, checkpoint=path, **options), fit_stream(*STREAMS[how]()[:2], **options))
 
 
 @pytest.mark.slow
@@ -333,8 +304,6 @@ def test_a_checkpoint_is_of_the_same_names(tmp_path):
 def test_damaged_checkpoints_are_refused(change, tmp_path):
     path = tmp_path / "checkpoint.npz"
     learnt(X, checkpoint=path)
-    from model_files import rewrite  # not at the top: a test imports this module in a process of its own
-
     rewrite(path, lambda state, arrays: state["dict"]["stream"]["dict"].update(change))
     with pytest.raises(UnreadableError, match=r"damaged, or not a model .*stream"):
         learnt(X, checkpoint=path)

@@ -127,7 +127,7 @@ def test_a_black_image_and_a_word_that_nobody_has(rng):
         ({"method": "jec", "metrics": {"all": "cosine"}}, "metrics must be one of"),
         ({"method": "jec", "metrics": {"lab": "euclidean"}}, "metrics must name views, all"),
         ({"method": "jec", "metrics": "chi-squared", "pseudo_inverse": True}, "metrics must be manhattan or euclid"),
-        ({"coder": "none", "pseudo_inverse": True}, "pseudo_inverse must be False with the coder 'none'"),
+        ({"coder": "none", "pseudo_inverse": True}, "pseudo_inverse must be left out with the coder 'none'"),
         ({"n_components": ()}, "n_components must be a whole number >= 1, or several"),
     ],
 )

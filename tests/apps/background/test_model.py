@@ -11,7 +11,7 @@ from scipy import ndimage
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
+from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, make_separator
 from visionnmf.apps.background.frame_arrays import FrameSample
 from visionnmf.apps.background.model.mask import foreground_mask, median_mask, without_holes, without_shadows
 from visionnmf.apps.background.tuning import TUNING
@@ -398,6 +398,36 @@ def test_frames_on_the_last_axis_are_reported_and_others_are_not(learn, street):
     assert told[0].filename == __file__
     learn(grey)
     learn(np.stack([np.roll(grey[0], 5 * i, axis=1) for i in range(20)]))  # a moving camera
+
+
+def test_an_iterator_that_was_gone_through_is_no_clip_without_foreground(street):
+    frames = street.frames[:4]
+    for make in (list, iter, lambda some: (frame for frame in some)):
+        for learn in (BackgroundModel().fit, OnlineBackgroundModel().fit, make_separator("mahnmf").fit):
+            twice = make(frames)
+            model = learn(twice)
+            again = model.follow if isinstance(model, OnlineBackgroundModel) else model.apply
+            if make is not list:
+                with pytest.raises(ParameterError, match="at least one frame; got none; an iterator is empty once"):
+                    list(again(twice))
+            with pytest.raises(ParameterError, match=r"at least one frame; got none$"):
+                list(again([]))
+
+
+def test_frames_in_tuples_with_their_times_lead_to_partial_fit(street):
+    model = OnlineBackgroundModel(warm_up=0.1)
+    for pair in ((street.frames[0], 0.0), (0.0, street.frames[0])):
+        with pytest.raises(ParameterError, match=r"got tuple; a frame with a time of yours goes to .*partial_fit$"):
+            list(OnlineBackgroundModel().follow([pair]))
+    for number, frame in enumerate(street.frames[:8]):  # the loop of the guide
+        model.partial_fit(frame, time=7.0 + number / 25)
+    assert model.time_ == 7.28 and model.mask_.shape == street.frames.shape[1:3]
+
+
+def test_a_single_frame_is_reported(street):
+    for frames in (street.frames[0], street.frames[:1], street.frames[:1, :, :, 1]):
+        with pytest.warns(UserWarning, match="frames hold a single frame, of shape .*, all of which counts"):
+            BackgroundModel().fit(frames)
 
 
 def test_a_clone_and_any_kind_of_random_state_give_the_same_model(street):

@@ -107,8 +107,9 @@ def test_options_reach_the_reader(clip, tmp_path):
 
 
 def test_one_frame_is_enough(clip, tmp_path):
-    report = separate(clip, out=tmp_path, every=100_000)
+    report = separate(clip, out=tmp_path, every=100_000)  # warnings are errors
     assert report.frames == 1
+    assert any("learnt from 1 frame" in note and note.endswith("than every=100000") for note in report.notes)
     assert report.masks.foreground_share == 0
     assert report.agreement == 1
     assert left_in(tmp_path) == NAMES

@@ -40,7 +40,7 @@ def broken(monkeypatch):
     monkeypatch.setattr(PictureSequence, "timed", twelve)
 
 
-WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": "csv", "coco": True}
+WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": True, "coco": True}
 
 
 def test_a_source_that_fails_on_the_way(frames, tmp_path, broken):

@@ -179,17 +179,6 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_named_once(folder, tmp_pa
         assert (tmp_path / made).exists()
 
 
-def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(distances, "GRID_PIXELS", 64)
-    fast = run("faces", "train", folder, "--model", tmp_path / "m.npz")
-    assert (
-        "the threshold was set by 64 of the 256 pixels, because the images have little noise; --thorough uses all"
-        in fast.stdout
-    )
-    thorough = run("faces", "train", folder, "--model", tmp_path / "n.npz", "--thorough")
-    assert thorough.exit_code == 0 and "thorough" not in thorough.stdout
-
-
 def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
     for i in range(4):
         for path in list((folder / f"person {i}").iterdir())[1:]:

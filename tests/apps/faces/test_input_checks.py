@@ -206,18 +206,15 @@ def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, fold
     _, images, labels = fitted
     images, mask = images.copy(), np.zeros(images.shape, bool)
     images[2], images[5], mask[9], mask[10, 1:] = 0, 90, True, True
-    sentence = (
-        r"X has images that show nothing: .*, on images 2 \('person 0'\), 5 \(.*\), 9 \(.*\), 10 \('person 2'\); le"
-    )
+    sentence = r"images that show nothing, .*: 2 \('person 0'\), 5 \(.*\), 9 \(.*\), 10 \('person 2'\); leave them out"
     with pytest.warns(UserWarning, match=sentence) as caught:
         recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images, labels, mask=mask)
-    assert [str(one.message).partition(":")[0] for one in caught] == ["X has images that show nothing"]
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match=r"show nothing: .*, on images 1 \('person 1'\); leave them out"):
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"show nothing, .*: 1 \('person 1'\); leave them out"):
         recognizer.add(fitted[1][3:5] * [[0.9], [0]], labels[3:5])
     Image.new("L", SHAPE, 70).save(folder / "person 1" / "0.png")
-    report = train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
-    assert "person 1/0.png shows nothing, because all its pixels are equal; remove it, and train again" in report.notes
+    with pytest.warns(UserWarning, match=r"images that show nothing, .*: person 1/0.png; leave them out"):
+        train(folder, tmp_path / "m.npz", training=FaceTraining(n_components=4, missing="none"))
 
 
 def test_arrays_are_identified_like_files(model, faces, tmp_path):

@@ -138,7 +138,7 @@ def is_picture(path: Path) -> bool:
 def still_picture(path: Path) -> UnreadableError:
     """Return the error for a picture in place of a video."""
     cure = "name the folder of its frames, or quote their pattern"
-    return UnreadableError(f"{path}: a still picture, not a video; {cure}")
+    return UnreadableError(f"{path}: a picture, not a video; {cure}")
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 
@@ -35,6 +35,7 @@ class FrameConverter:
         self.reformatter = VideoReformatter()  # keeps what the next frame needs
         self.notes: dict[str, None] = {}  # as an ordered set
         self._bits = declared_bits() or bits  # of frames of 16 bits, once one has come
+        self._unused = dict.fromkeys(filter(None, [note_on_unused()]))
 
     def bits_in(self, frame: VideoFrame) -> int:
         """Return into how many bits the values of a frame of 16 bits fit."""
@@ -48,6 +49,7 @@ class FrameConverter:
             self.notes |= dict.fromkeys(f"frames with {note.removeprefix('has ')}" for note in said)
             return np.asarray(blended, np.uint8)
         if not has_16_bits(frame):
+            self.notes |= self._unused
             return np.asarray(self._converted(frame, "rgb24"), np.uint8)
         pixels = self._converted(frame, "rgb48le")
         bits = bits_of(pixels)

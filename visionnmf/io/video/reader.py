@@ -15,12 +15,12 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import TIFF_STARTS, read_with_notes
-from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, numbered, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -264,7 +264,8 @@ class PictureSequence(FrameReader):
     """Read the pictures of a folder or a pattern, or a stack in one TIFF file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
-    first, is left out and counted in `damaged`. The frames after it keep their times.
+    first, is left out and counted in `damaged`. The frames after it keep their times, also where numbers are missing
+    in the names of pictures, which `notes` say.
 
     Parameters
     ----------
@@ -299,12 +300,13 @@ class PictureSequence(FrameReader):
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
         self._pictures: _Folder | _Stack = _Stack(self.path) if is_stack(source) else _Folder(source)
+        self._said: dict[str, list[str]] = {}  # the pictures of which a note tells
         self.frame_rate = FALLBACK_RATE
         if frame_rate is not None:
             check_number(frame_rate, "frame_rate", 1 / 86_400, 1000)  # from one a day to a thousand a second
             self.frame_rate = _near(frame_rate)
         try:
-            self._size = self._pictures.read(0).shape[1::-1]  # (width, height) of the files' pictures
+            self._size = self._read(0).shape[1::-1]  # (width, height) of the files' pictures
         finally:
             self._pictures.close()
         self.width, self.height = self._wanted.scaled(self._size)
@@ -313,29 +315,39 @@ class PictureSequence(FrameReader):
     @property
     def notes(self) -> list[str]:
         """The problem of the last loop, and each note on pictures, with the first that has it."""
-        said = self._pictures.said.items()
         return [
             *([] if self.problem is None else [self.problem]),
-            *(f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in said),
+            *(f"{self.path}: {note}" for note in self._pictures.notes),
+            *(
+                f"{names[0]}: {note}{f' (and {len(names) - 1} more)' * (len(names) > 1)}"
+                for note, names in self._said.items()
+            ),
         ]
 
     def close(self) -> None:
         """Close the file of a stack."""
         self._pictures.close()
 
+    def _read(self, number: int) -> NDArray[np.uint8]:
+        """Return a picture as 8-bit RGB, and remember the notes on it."""
+        picture, notes = self._pictures.read(number)
+        for note in notes:
+            self._said.setdefault(note, []).append(self._pictures.names[number])
+        return picture
+
     def timed(self) -> Iterator[TimedFrame]:
         """Yield the wanted pictures as RGB with their times, from the first again in each loop."""
         self.frames_read = self.damaged = 0
         self.problem = None
         pictures = self._pictures
-        pictures.said = dict(pictures.always)
+        self._said = {}
         left_out: list[str] = []
-        times = [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        times = [float(position / self.frame_rate) for position in pictures.positions]
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
                 try:
-                    picture = pictures.read(number)
+                    picture = self._read(number)
                 except MediaError:
                     picture = None
                 if picture is None or picture.shape[1::-1] != self._size:
@@ -364,42 +376,30 @@ class _Folder:
         if not self._paths:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
-        self.always: dict[str, tuple[str, int]] = {}  # notes on all pictures
-        if note := fuller_folders(source, len(self._paths)):
-            self.always[note] = str(source), 1
-        self.said = dict(self.always)  # by note: the first picture that has it, and how many have
+        self.positions, missing = numbered(self._paths)  # in the clip
+        self.notes = [note for note in (fuller_folders(source, len(self._paths)), missing) if note]  # on all pictures
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:
         """Do nothing: the pictures are read one by one."""
 
-    def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, and remember the notes on it."""
+    def read(self, number: int) -> tuple[NDArray[np.uint8], list[str]]:
+        """Read a picture as 8-bit RGB, with notes on it; white is found by some pictures, at the first of 16 bits."""
         picture, notes = read_with_notes(self._paths[number])
         if picture.dtype == np.uint16:
-            notes = [*notes, *filter(None, [self._note_on_range(picture)])]
-        for note in notes:
-            _say(self.said, note, self.names[number])
-        return in_eight_bits(picture, self._bits)
-
-    def _note_on_range(self, picture: NDArray[np.uint16]) -> str:
-        """Find the white of all pictures by some, at the first of 16 bits; return a sentence if it is doubtful."""
-        if self._bits is None:
-            asked = {number * (len(self._paths) - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)}
-            found = [bits_of(picture)]
-            for number in asked:
-                with suppress(MediaError):
-                    found.append(bits_of(read_with_notes(self._paths[number])[0]))
-            self._bits = max(found)
-        if exceeds(picture, self._bits):
-            return f"has values of more than {self._bits} bits, which are shown white"
-        return note_on(self._bits)
-
-
-def _say(said: dict[str, tuple[str, int]], note: str, name: str) -> None:
-    """Count a note on the picture `name` in `said`, where it stands with the first picture that has it."""
-    first, count = said.get(note, (name, 0))
-    said[note] = first, count + 1
+            if self._bits is None:
+                found = [bits_of(picture)]
+                for asked in _asked(len(self._paths)):
+                    with suppress(MediaError):
+                        found.append(bits_of(read_with_notes(self._paths[asked])[0]))
+                self._bits = max(found)
+            if exceeds(picture, self._bits):
+                notes.append(f"has values of more than {self._bits} bits, which are shown white")
+            elif note := note_on(self._bits):
+                notes.append(note)
+        elif note := note_on_unused():
+            notes.append(note)
+        return in_eight_bits(picture, self._bits), notes
 
 
 class _Stack:
@@ -408,6 +408,7 @@ class _Stack:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._image: Image.Image | None = None
+        self._bits, self.notes = 8, list[str]()  # notes on all pictures
         try:
             self._look()
         except MediaError:
@@ -416,46 +417,38 @@ class _Stack:
 
     def _look(self) -> None:
         """Find how many pictures there are, and how many bits they use."""
-        path = self._path
-        image, count = self._at(0), 0
-        with self._failing():
-            count = getattr(image, "n_frames", 1)
+        image = self._at(0)
+        count = self._count
         if count > MOST_PAGES:
-            raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
-        self.names = [f"picture {number}" for number in range(count)]
-        self._bits, said = 8, ""
+            raise TooLargeError(f"{self._path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
+        self.positions = range(count)
+        self.names = [f"picture {number}" for number in self.positions]
+        note = note_on_unused()
         if image.mode[0] in "IF":
-            asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
-            pages = [self._checked(number) for number in asked]
+            pages = [self._checked(number) for number in _asked(count)]
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
-                self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
+                self._bits, note = 1, "grey levels from 0 to 1 became 8 bits"
             else:
                 self._bits = declared_bits() or max(bits_of(page.astype(np.uint16)) for page in pages)
-                said = note_on(self._bits)
-        self.always = {said: (path.name, 1)} if said else {}
-        self.said = dict(self.always)
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Turn what Pillow raises on damaged files into UnreadableError."""
-        try:
-            yield
-        except (MediaError, MemoryError):
-            raise
-        except Exception as error:  # decoders raise nearly anything on damaged files
-            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({one_line(error)})") from error
+                note = note_on(self._bits)
+        self.notes = [note] if note else []
 
     def _at(self, number: int) -> Image.Image:
         """Return the file at one of its pictures, decoded."""
-        with self._failing():
+        try:
             if self._image is None:
                 self._image = Image.open(self._path, formats=("TIFF",))
+                self._count = getattr(self._image, "n_frames", 1)
             self._image.seek(number)
             width, height = self._image.size
             if width * height > MAX_FRAME_PIXELS:
                 pixels = f"{width} x {height} pixels; at most {MAX_FRAME_PIXELS} are read; make them smaller first"
                 raise TooLargeError(f"{self._path}: holds pictures of {pixels}")
             self._image.load()
+        except (MediaError, MemoryError):
+            raise
+        except Exception as error:  # decoders raise nearly anything on damaged files
+            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({one_line(error)})") from error
         return self._image
 
     def _checked(self, number: int) -> NDArray[Any]:
@@ -468,9 +461,9 @@ class _Stack:
             )
         return levels
 
-    def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, transparent parts on white."""
-        image = self._at(number)
+    def read(self, number: int) -> tuple[NDArray[np.uint8], list[str]]:
+        """Read a picture as 8-bit RGB, transparent parts on white, with notes on it."""
+        image, notes = self._at(number), list[str]()
         if image.mode[0] not in "IF":
             assert isinstance(image, TiffImageFile)
             bits = image.tag_v2.get(258, (8,))
@@ -478,24 +471,26 @@ class _Stack:
                 raise UnsupportedError(
                     f"{self._path}: a TIFF stack in colours of {max(bits)} bits; save each picture as a file of its own"
                 )
-            if image.has_transparency_data:
-                pixels, said = np.asarray(image.convert("RGBA")), list[str]()
-                blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
-                self.said |= {note: (self._path.name, 1) for note in said}
-                return np.asarray(blended, np.uint8)
-            return np.asarray(image.convert("RGB"))
-        white, levels = (1 << self._bits) - 1 if self._bits else 1, self._checked(number)
-        if np.count_nonzero(levels > white) > HOT_SHARE * levels.size + HOT_VALUES:
-            note = f"has values above {white}, the white of some pictures that were asked, which are shown white"
-            _say(self.said, note, self.names[number])
+            if not image.has_transparency_data:
+                return np.asarray(image.convert("RGB")), notes
+            pixels = np.asarray(image.convert("RGBA"))
+            return np.asarray(rgb_on_white(pixels[..., :3], pixels[..., 3], notes), np.uint8), notes
+        white, levels = 2**self._bits - 1, self._checked(number)
+        if exceeds(levels, self._bits):
+            notes = [f"has values above {white}, the white of some pictures that were asked, which are shown white"]
         grey = np.clip(levels * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
+        return np.repeat(grey[..., None], 3, axis=2), notes
 
     def close(self) -> None:
         """Close the file."""
         if self._image is not None:
             self._image.close()
         self._image = None
+
+
+def _asked(count: int) -> list[int]:
+    """Return the numbers of the pictures that tell how many bits all use."""
+    return sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
 
 
 def is_stack(source: str | Path) -> bool:
@@ -565,7 +560,7 @@ def open_video(
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
         name = without_password(source)
-        raise ParameterError(f"frame_rate must be None for {name}, which has its own; got {frame_rate:g}")
+        raise ParameterError(f"frame_rate must be left out for {name}, which has its own; got {frame_rate:g}")
     if not is_live(source):
         return VideoReader(source, **options)
     from .live import LiveReader  # not needed for files
