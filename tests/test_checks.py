@@ -40,16 +40,13 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.features import KINDS, FeatureExtraction, make_extractor
 
 ROOT = Path(__file__).resolve().parent.parent
-FORM = re.compile(r"\S.* must .+; got .*[^.]")
+# what is refused or asked for whatever its value needs no value quoted
+FORM = re.compile(r"\S.* must (.+; got .*|be (left out|given) (for|with|where|because) .+)[^.]")
 
 EXCEPTIONS = {
     "penalty_{}: {}",  # whose factor it is, before the engine's sentence
     "{}; {}",  # scikit-learn's sentence and a cure
     "{}; {} cannot be saved like this",  # after the sentence of the field
-    # of what was given there is nothing to quote, but a reason
-    "sidecars must be left out for a table of features, whose images are not read",
-    "all_faces must be left out for a model of whole images; train with detect=True",
-    "all_faces must be left out for a model of whole images; train with --detect",
     "labels must be a file with a class for each sample, because {} has none",
     "report needs jinja2, which is not installed; {}",
 }
