@@ -50,14 +50,14 @@ def check_table_size(path: Path, count: int) -> None:
         )
 
 
-def write_table(table: FeatureTable, path: str | Path, *, force: bool = False, verbatim: bool = False) -> None:
+def write_table(table: FeatureTable, path: str | Path, *, force: bool = False) -> None:
     """Write a table in the form that the name of the file asks for: ``.npz``, ``.csv`` or ``.parquet``."""
     check_format(path)
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         pairs = zip(table.files, table.X, strict=True)
         rows = ([name, *(f"{value:.7g}" for value in row.tolist())] for name, row in pairs)
-        write_csv(path, chain([["file", *table.feature_names]], rows), force=force, verbatim=verbatim)
+        write_csv(path, chain([["file", *table.feature_names]], rows), force=force)
         return
     with output_file(path, force=force) as temporary:
         (_write_npz if suffix == ".npz" else _write_parquet)(table, temporary)

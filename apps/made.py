@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from .settings import options_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 PIECE = 32 << 20  # bytes at the beginning and at the end of an input, or of its files together, for its digest
-SCRIBBLES = "_scribbles.png"  # how names of scribbles end
+LABELS, SCRIBBLES = "_labels.png", "_scribbles.png"  # how names of what a person may have drawn end
 NOT_SETTINGS = ("force", "out", "progress", "n_jobs")  # what does not change a result
 
 
@@ -56,15 +56,21 @@ def made_of(source: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"version": visionnmf.__version__, "input": _described(source), "settings": settings}
 
 
-def is_made_beside(file: str, stems: Collection[str]) -> bool:
-    """Return whether a file is a result, or scribbles, of an input in the same folder; `stems` are paths of inputs."""
+def without_results(files: Sequence[str]) -> list[str]:
+    """Return files without those that are results, or were drawn, of others in the same folder."""
+    stems = {os.path.splitext(file)[0] for file in files}
+    return [file for file in files if not _is_made_beside(file, stems)]
+
+
+def _is_made_beside(file: str, stems: Container[str]) -> bool:
+    """Return whether a file is a result of one of these paths, which have no suffix, or was drawn for it."""
     stem = os.path.splitext(file)[0]
     while "_" in os.path.basename(stem):  # names of results begin with that of their input
         stem = stem.rpartition("_")[0]
         if stem in stems:
             made = str((record_of(file) or {}).get("input"))
             name = os.path.basename(stem)
-            return file.lower().endswith(SCRIBBLES) or made == name or made.startswith(f"{name} ")
+            return file.lower().endswith((LABELS, SCRIBBLES)) or made == name or made.startswith(f"{name} ")
     return False
 
 

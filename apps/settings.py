@@ -40,7 +40,6 @@ class Option:
     high: float | None = None
     above: bool = False  # whether `low` itself is refused
     choices: Sequence[str] = ()  # the values that are allowed
-    alone: str = ""  # the one of `choices` that the option means where none follows it on the command line
     parse: Callable[[str], Any] | None = None  # turns text of the command line into the value, or raises ValueError
 
 
@@ -65,15 +64,12 @@ class OptionField:
     def check(self, value: Any) -> Any:
         """Return `value` in the field's type, or raise ParameterError if it is not allowed."""
         option = self.option
-        if value is None and self.optional:
-            return None
+        if value is self.default or (value is None and self.optional):  # without the checks, whose module loads NumPy
+            return value
         if get_origin(self.type) is tuple and isinstance(value, str):  # which would be a tuple of letters
             from visionnmf.exceptions import ParameterError
 
             raise ParameterError(f"{self.name} must be a tuple; got {value!r:.80}; write ({value!r:.80},)")
-        # Without an error to report, the checks below, whose module loads NumPy, are not needed.
-        if self._is_plain(value):
-            return float(value) if self.type is float else value  # a whole number is a right float as well
         from visionnmf._checks import check_choice, check_count, check_flag, check_number
 
         if self.type is bool:
@@ -90,21 +86,6 @@ class OptionField:
         if option.choices and isinstance(value, str):
             return check_choice(value, self.name, option.choices)
         return value
-
-    def _is_plain(self, value: Any) -> bool:
-        """Return whether a value is plainly right without NumPy; False only says that the checks must decide."""
-        option = self.option
-        if self.type is bool or type(value) is bool:  # True and False count as numbers in Python, but not here
-            return self.type is type(value)
-        if self.type is int or self.type is float:
-            if type(value) not in (int, self.type) or not math.isfinite(value):
-                return False
-            low = 0 if option.low is None and self.type is int else option.low  # whole numbers are from 0 on
-            above = low is None or value > low or (value == low and not (option.above and self.type is float))
-            return above and (option.high is None or value <= option.high)
-        if self.type is Path:
-            return not isinstance(value, str)
-        return not option.choices or value in option.choices
 
     def described(self) -> str:
         """Return the field's lines of a numpydoc section: name, type or choices, default, and the option's help."""

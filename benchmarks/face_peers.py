@@ -22,9 +22,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from visionnmf import RPCA
 from visionnmf.apps.evaluate import FaceConditions
 from visionnmf.apps.evaluate.faces import FaceSplit, make_split
+from visionnmf.apps.evaluate.robust_pca import rpca
 from visionnmf.apps.faces import FaceRecognizer
 from visionnmf.apps.faces.distances import ClassResidual
 
@@ -80,7 +80,7 @@ def learnt(task: FaceSplit, seed: int) -> dict[str, Any]:
     }
     found = {name: method.fit(task.train, task.people).predict for name, method in (rules | others).items()}
     separate = make_pipeline(StandardScaler(), SVC(kernel="linear"))
-    return found | {"RPCA and SVM": separate.fit(RPCA().fit(task.train).low_rank_, task.people).predict}
+    return found | {"RPCA and SVM": separate.fit(rpca(task.train).low_rank, task.people).predict}
 
 
 if __name__ == "__main__":

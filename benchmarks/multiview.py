@@ -2,9 +2,10 @@
 
 ``python benchmarks/multiview.py`` runs everything (hours), ``python benchmarks/multiview.py planted`` one part: sets
 (accuracy and clusters), clusters (by agreement of several fits), robust (corrupted training samples), missing (views),
-bar (paired differences from peers, on more sets), codes (alone), words (Corel5k), planted (shared and private parts) or
-speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer splits and given ranks. JOBS is the number
-of processes. Results of sets, robust, missing and bar are kept in OUT and an interrupted run goes on.
+bar (paired differences from peers, on more sets), codes (alone), units (warnings of other units), words (Corel5k),
+planted (shared and private parts) or speed. ``sets msrcv1,3sources --splits 3 --ranks 60`` takes some sets, fewer
+splits and given ranks. JOBS is the number of processes. Results of sets, robust, missing and bar are kept in OUT and an
+interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ SPLITS = 10
 FITS_A_RANK = 8  # of `clusters`
 MOST = 10**9  # images
 SEEDS = 20
+CALLS, MOST_CALLS, UNITS, UNIT_SPLITS = (1, 5, 20), 60, (1000, 100, 10, 0.1, 0.001), 2  # of `units`
 CODED, CODE_RANK = 900, 40  # samples at most, and components, of `codes`
 WORD_METHODS = (
     "multiview-constraint",
@@ -228,6 +230,45 @@ def words() -> None:
             print(f"| {method} | {rank} | {precision:.1f} | {seconds:.0f} | {figures} |", flush=True)
 
 
+def units(names: str | None = None) -> None:
+    """Print for how many calls, in %, new samples in the units of training, or in others, get the warning of units."""
+    print(f"| set | new samples | {' | '.join(f'{size} a call' for size in CALLS)} | all | ", end="")
+    print(f"{' | '.join(f'one view x {factor:g}' for factor in UNITS)} |\n|" + " --- |" * 11)
+    for name in ("made", *SETS) if names is None else names.split(","):
+        made = make_views(random_state=0)
+        views, y = (made.views, made.codes.argmax(axis=1)) if name == "made" else view_set(name)
+        some = np.random.default_rng(0).permutation(len(y))[:CODED]
+        views, y = {view: np.asarray(X)[some] for view, X in views.items()}, np.asarray(y)[some]
+        for kind in ("random half", "other classes"):
+            alarms: dict[float | str, list[bool]] = {case: [] for case in (*CALLS, "all", *UNITS)}
+            for seed in range(UNIT_SPLITS):
+                rng = np.random.default_rng(seed)
+                classes = rng.permutation(np.unique(y))
+                new = np.isin(y, classes[len(classes) // 2 :])
+                new = rng.permutation(new) if kind == "random half" else new
+                preparation = Preparation().fit({view: X[~new] for view, X in views.items()})
+                model = MultiviewNMF(20, loss="frobenius", missing_values=np.nan, max_iter=40, tol=0, random_state=seed)
+                model.fit(preparation.transform({view: X[~new] for view, X in views.items()}))
+                rows = rng.permutation(np.flatnonzero(new))
+                for size in (*CALLS, "all"):
+                    parts = [rows] if size == "all" else np.split(rows, range(size, len(rows), size))
+                    for part in parts[:MOST_CALLS]:
+                        alarms[size].append(_warns(model, preparation, {view: X[part] for view, X in views.items()}))
+                for factor in UNITS:
+                    for view, X in views.items():
+                        alarms[factor].append(_warns(model, preparation, {view: factor * X[rows].astype(float)}))
+            shares = " | ".join(f"{100 * np.mean(found):.1f}" for found in alarms.values())
+            print(f"| {name} | {kind} | {shares} |", flush=True)
+
+
+def _warns(model: MultiviewNMF, preparation: Preparation, views: dict[str, np.ndarray]) -> bool:
+    """Return whether codes of new samples come with the warning about other units."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.transform(preparation.transform(views))
+    return any("times the size" in str(warning.message) for warning in caught)
+
+
 def planted() -> None:
     """Which view uses which of eight planted parts."""
     print("| seeds | parts whose usage is right, % | seeds with all right |")
@@ -277,6 +318,7 @@ if __name__ == "__main__":
             "missing": missing,
             "bar": bar,
             "codes": codes,
+            "units": units,
             "words": words,
             "planted": planted,
             "speed": speed,

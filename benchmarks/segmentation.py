@@ -20,6 +20,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from _boundaries import count_matches, label_boundaries, score_boundaries
 from _main import main
 from _photographs import SPOILERS, Image, mean, paired
 from skimage.graph import cut_normalized, rag_mean_color
@@ -30,14 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from visionnmf import SymmetricNMF
 from visionnmf.apps.reproduce.data import Photograph, load_photographs
 from visionnmf.apps.segmentation import segment, segmenter
-from visionnmf.apps.segmentation.scores import (
-    contingency_table,
-    count_matches,
-    covering,
-    label_boundaries,
-    score_boundaries,
-    score_segmentation,
-)
+from visionnmf.apps.segmentation.scores import contingency_table, covering, score_segmentation
 from visionnmf.apps.segmentation.soft_parts import tree_connection
 
 N_IMAGES = 60

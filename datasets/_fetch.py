@@ -57,8 +57,7 @@ def cache_folder() -> Path:
     -------
     Path
         The folder that the environment variable VISIONNMF_CACHE names, or else ``visionnmf`` in the user's cache
-        folder: ``$XDG_CACHE_HOME`` or ``~/.cache``, ``~/Library/Caches`` on macOS, and the folder
-        ``visionnmf/visionnmf/Cache`` of ``%LOCALAPPDATA%`` on Windows.
+        folder: ``$XDG_CACHE_HOME`` or ``~/.cache``, and ``~/Library/Caches`` on macOS.
 
     Examples
     --------

@@ -28,20 +28,21 @@ def test_the_first_results_and_their_time_are_reported(tmp_path):
     assert not (tmp_path / "out").exists()  # it worked in a clone
 
 
-@pytest.mark.parametrize("command", ["touch out/photo_labels.png", "true"])
-def test_a_result_that_is_missing_or_empty_fails(command, tmp_path):
-    done = first(tmp_path, command)
-    assert done.returncode == 1
-    assert done.stderr.endswith(".ci/run: out/photo_labels.png, which README.md names, is missing or empty\n")
+MISSING = ".ci/run: out/photo_labels.png, which README.md names, is missing or empty"
 
 
-def test_a_command_that_fails_ends_the_run(tmp_path):
-    done = first(tmp_path, "echo 1 > out/photo_labels.png; false")
-    assert done.returncode == 1 and "failed (exit code 1)" in done.stderr
-
-
-def test_other_parts_are_refused(tmp_path):
-    assert first(tmp_path, "true", "last").returncode == 2
+@pytest.mark.parametrize(
+    ("command", "argument", "code", "said"),
+    [
+        ("touch out/photo_labels.png", "first", 1, MISSING),
+        ("true", "first", 1, MISSING),
+        ("echo 1 > out/photo_labels.png; false", "first", 1, "failed (exit code 1)"),
+        ("true", "last", 2, ".ci/run: no part 'last'"),
+    ],
+)
+def test_what_fails_ends_the_run(command, argument, code, said, tmp_path):
+    done = first(tmp_path, command, argument)
+    assert done.returncode == code and said in done.stderr
 
 
 LONG = "import pytest\n\n@pytest.mark.long\ndef test_long(): pass\n\ndef test_short(): pass\n"

@@ -60,12 +60,3 @@ def test_a_command_of_the_documents_is_understood(document, whole, words):
         assert left.exit_code == 0
     except UsageError as error:
         assert not whole and is_incomplete(error), f"{document}: visionnmf {shlex.join(words)}: {error}"
-
-
-@pytest.mark.parametrize(
-    "words", [["segmentt", "a.jpg"], ["annotate", "train", "a", "--coders", "l21"], ["faces", "x"]]
-)
-def test_what_is_not_a_command_is_found(words):
-    with pytest.raises(UsageError) as error:
-        parse(words)
-    assert not is_incomplete(error.value)

@@ -1,10 +1,10 @@
 """Robust non-negative matrix factorisation for images, video and other data full of outliers.
 
 Estimators (scikit-learn contract): :class:`NMF`, :class:`ConservativeNMF`, :class:`MultiviewNMF`, :class:`OnlineNMF`,
-:class:`ProjectiveNMF`, :class:`SymmetricNMF`; without non-negativity, as baselines, :class:`RPCA` and
-:class:`GoDec`; :func:`load_model` reads what their ``save`` has written, :class:`ViewClassifier` predicts classes from
-several views, :func:`fit_stream` learns from data that do not fit into memory, :func:`select_rank` proposes the number
-of components. Applications: :mod:`visionnmf.apps`. Made data: :mod:`visionnmf.datasets`.
+:class:`ProjectiveNMF`, :class:`SymmetricNMF`; :func:`load_model` reads what their ``save`` has written,
+:class:`ViewClassifier` predicts classes from several views, :func:`fit_stream` learns from data that do not fit into
+memory, :func:`select_rank` proposes the number of components. Applications: :mod:`visionnmf.apps`. Made data:
+:mod:`visionnmf.datasets`.
 
 Importing this package loads no numerical library; each name is loaded when first used.
 """

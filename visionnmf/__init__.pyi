@@ -1,10 +1,8 @@
 from ._version import __version__ as __version__
 from .models import (
     NMF as NMF,
-    RPCA as RPCA,
     Checkpoint as Checkpoint,
     ConservativeNMF as ConservativeNMF,
-    GoDec as GoDec,
     MultiviewNMF as MultiviewNMF,
     OnlineNMF as OnlineNMF,
     Penalty as Penalty,

@@ -244,6 +244,25 @@ def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> A
     return weight
 
 
+def check_labels(y: Any, n_samples: int | None, sample: str) -> None:
+    """Raise ParameterError unless `y` has a text or a number for each of the samples (None: any number of them)."""
+    if isinstance(y, str):
+        raise ParameterError(f"y must have a label for each {sample}; got {shown(y)}; make a list of it")
+    labels = np.asarray(y).tolist() if hasattr(y, "__array__") else y  # of pandas, too
+    listed = isinstance(labels, list | tuple)  # scikit-learn checks the rest
+    size = len(labels) if listed else (getattr(y, "shape", None) or (n_samples,))[0]
+    if n_samples is not None and size != n_samples:
+        raise ParameterError(f"y must have a label for each of the {n_samples} {sample}s; got {size}")
+    for number, label in enumerate(labels if listed else ()):
+        # NaN is not equal to itself, and pandas has further objects for labels that are not known.
+        unknown = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if unknown or (isinstance(label, float) and label != label):
+            got = f"{label} for {sample} {number}"
+            raise ParameterError(f"y must have a label for each {sample}; got {got}; leave it out")
+    if listed and len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers
+        raise ParameterError(f"y must be all texts or all numbers; got {shown(labels)}")
+
+
 def check_sparse(matrix: Any, name: str) -> None:
     """Raise ParameterError if indices of a sparse matrix point outside it, because compiled code would follow them."""
     from scipy.sparse import issparse

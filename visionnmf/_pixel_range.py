@@ -6,6 +6,7 @@ Cameras and microscopes put 10, 12 or 14 bits into 16 without saying so. Then th
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,17 @@ def declared_bits() -> int | None:
     return int(said) if said else None
 
 
+def note_on_unused() -> str:
+    """Return the sentence on pixels for which the number of bits was declared in vain; empty if it was not."""
+    bits = declared_bits()
+    return "" if bits is None else f"pixels that are not of 16 bits, on which bits={bits} has no effect"
+
+
 def of_camera(pixels: NDArray[Any], name: object) -> NDArray[Any]:
     """Return the pixels of a photograph, those of 16 bits in 8 if :func:`declared_bits` says which value is white."""
     bits = declared_bits()
+    if bits is not None and pixels.dtype != np.uint16:
+        warnings.warn(note_on_unused(), PixelRangeWarning, stacklevel=3)
     if bits is None or pixels.dtype != np.uint16:
         return pixels
     if exceeds(pixels, bits):

@@ -89,3 +89,8 @@ def as_column(values: Sequence[object], deviations: Sequence[float | None]) -> l
 def one_line(error: BaseException) -> str:
     """Return what an error says, on one line and without a full stop; its class name if it says nothing."""
     return (" ".join(str(error)[:LONGEST_ERROR].split()) or type(error).__name__).removesuffix(".")
+
+
+def sized(shape: tuple[int, ...]) -> str:
+    """Return the width and height of a picture (height, width[, channels]) in words."""
+    return f"{shape[1]} x {shape[0]} pixels"

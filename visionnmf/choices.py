@@ -1,7 +1,7 @@
 """Choices and defaults shared by estimators and command line; imports nothing heavy."""
 
 AUTO = "auto"
-AUTO_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # of which loss="auto" chooses one
+COMPARED_LOSSES = ("manhattan", "huber", "frobenius", "kullback-leibler")  # by select_loss
 STARTS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 STOPS = ("auto", "decrease", "projected-gradient", "clusters")
 ONLINE_STARTS = ("batch", *STARTS)
@@ -19,14 +19,12 @@ EVENT_LENGTH = 0.5  # seconds that something must move
 EVENT_PADDING = 1.0  # seconds
 EVENT_AREA = 0.0005  # of the picture
 EVENT_UNITS = ("scene", "objects")
-FRAME_TABLES = ("csv", "jsonl")
 LIVE_FORGETTING = 60.0  # seconds
 LIVE_WARM_UP = 2.0  # seconds that are learnt before the first mask
 LIVE_STATE_SECONDS = 10.0  # between two states that are written
 LIVE_TIMEOUT = 10.0  # seconds that an address may say nothing
 LIVE_PATIENCE = 60.0  # seconds in which a lost source is looked for
 MASK_FORMATS = ("ffv1", "h264", "png")
-OVERLAY_ALPHA = 0.5  # share of the colour
 BACKGROUND_METHODS = ("ours", "mahnmf")
 
 # visionnmf masquerade
@@ -35,7 +33,7 @@ SESSION_SIZE = 100
 FALSE_ALARM_RATE = 0.02
 SCORER_METHODS = ("counts", "nmf", "mex-perera", "wang")
 SCORER_LOSSES = ("kullback-leibler", "manhattan")
-LOG_FORMATS = ("plain", "bash", "zsh", "fish", "numbered", "csv", "jsonl")
+LOG_FORMATS = ("plain", "bash", "zsh", "csv", "jsonl")
 
 RANDOM_STATE = 0
 

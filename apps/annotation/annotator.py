@@ -432,11 +432,9 @@ class ImageAnnotator(BaseEstimator):
         for metric in metrics if self.metrics is not None else []:
             check_choice(metric, "metrics", choices.ANNOTATION_METRICS)
         if self.metrics is not None and self.method == "weighted":
-            raise ParameterError(f"metrics must be None with the method 'weighted'; got {shown(self.metrics)}")
+            raise ParameterError(f"metrics must be left out with the method 'weighted'; got {shown(self.metrics)}")
         if self.pseudo_inverse and isinstance(self.coder, str) and self.coder == PLAIN:
-            raise ParameterError(
-                "pseudo_inverse must be False with the coder 'none', which has no components; got True"
-            )
+            raise ParameterError("pseudo_inverse must be left out with the coder 'none', which has no components")
         # these need codes >= 0, and those of pseudo-inverses may be negative
         if self.pseudo_inverse and set(metrics) & {"chi-squared", "kullback-leibler"}:
             raise ParameterError(

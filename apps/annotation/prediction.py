@@ -129,7 +129,7 @@ def annotate(
             rows.append([name, word.word, f"{word.score:.4f}", ";".join(because), f"{unlike:.2f}".replace("nan", "")])
             lines.append(f"  {word.word} {word.score:.2f}" + (f", because of {', '.join(because)}" if because else ""))
     if outputs.table is not None:
-        write_csv(outputs.table, rows, force=force, verbatim=outputs.verbatim)
+        write_csv(outputs.table, rows, force=force)
         written.append(str(outputs.table))
     if outputs.sidecars:
         written += _write_sidecars(given, force, skipped)

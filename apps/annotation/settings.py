@@ -67,6 +67,3 @@ class WordOutputs:
     least: Annotated[float, Option("Leave out words with a lower score.", metavar="SCORE", low=0)] = 0.0
     table: Annotated[Path | None, Option("Write a table of the words.", flag="--csv", metavar="T.csv")] = None
     sidecars: Annotated[bool, Option("Write NAME.jpg.xmp beside each image that gets words.")] = False
-    verbatim: Annotated[bool, Option("Write texts to the table as they are, also where spreadsheets see formulas.")] = (
-        False
-    )

@@ -44,6 +44,15 @@ def _check(state: Any) -> AnnotationModel:
     return AnnotationModel(annotator, files, extraction)
 
 
+def _state(model: AnnotationModel) -> dict[str, Any]:
+    """Return what a file holds of a model."""
+    return {
+        "annotator": model.annotator,
+        "files": [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in model.files],
+        "extraction": None if model.extraction is None else taken_apart(model.extraction),
+    }
+
+
 FILE = ModelFile(
     "annotation",
     version=7,
@@ -52,38 +61,9 @@ FILE = ModelFile(
     smaller="train fewer images a model",
     find_class=class_finder(ImageAnnotator, Block, Likeness, Regression, Sigmoids, others=(find_class, find_extractor)),
     check=_check,
+    taken_apart=_state,
 )
-
-
-def save(model: AnnotationModel, path: str | Path, *, force: bool = False) -> None:
-    """Write an annotator.
-
-    Parameters
-    ----------
-    model : AnnotationModel
-    path : str or Path
-        Usually ``*.npz``. The file is written completely or not at all.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If the codes are learnt by an estimator that is not one of visionnmf's own.
-    MediaError
-        If there are more images and words than `load` would read, or `path` exists or cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.annotation import load, save
-    >>> save(load("words.npz"), "copy.npz", force=True)
-    """
-    state = {
-        "annotator": model.annotator,
-        "files": [name.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name in model.files],
-        "extraction": None if model.extraction is None else taken_apart(model.extraction),
-    }
-    FILE.save(state, path, force=force)
+save = FILE.save
 
 
 def load(path: str | Path) -> AnnotationModel:
@@ -92,7 +72,7 @@ def load(path: str | Path) -> AnnotationModel:
     Parameters
     ----------
     path : str or Path
-        A file that :func:`save` wrote.
+        A file that `save` wrote.
 
     Returns
     -------
@@ -105,8 +85,9 @@ def load(path: str | Path) -> AnnotationModel:
 
     Examples
     --------
-    >>> from visionnmf.apps.annotation import load
-    >>> len(load("words.npz").files)
+    >>> from visionnmf.apps.annotation import load, save
+    >>> save(load("words.npz"), "copy.npz", force=True)
+    >>> len(load("copy.npz").files)
     12
     """
     return replace(FILE.load(path), source=[str(path)])

@@ -74,18 +74,14 @@ def frame_row(part: Separated, min_area: float) -> dict[str, Any]:
 
 @contextmanager
 def frame_table(path: Path, force: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Open a table of frames, ``.csv`` or ``.jsonl``; yield a function that writes a row of :func:`frame_row`."""
+    """Open a table of frames in CSV; yield a function that writes a row of :func:`frame_row`."""
     with output_file(path, force=force) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        if path.suffix == ".csv":
-            file.write(",".join(FRAME_COLUMNS) + "\r\n")
+        file.write(",".join(FRAME_COLUMNS) + "\r\n")
 
         def add(row: dict[str, Any]) -> None:
-            """Write a row, in CSV with boxes as "x y width height;...", otherwise as a line of JSON."""
-            if path.suffix == ".csv":
-                text = ";".join(" ".join(map(str, box)) for box in row["boxes"])
-                file.write(f"{row['frame']},{row['time']:.6f},{row['foreground_share']:.6f},{text}\r\n")
-            else:
-                file.write(json.dumps(row) + "\n")
+            """Write a row, with boxes as "x y width height;..."."""
+            text = ";".join(" ".join(map(str, box)) for box in row["boxes"])
+            file.write(f"{row['frame']},{row['time']:.6f},{row['foreground_share']:.6f},{text}\r\n")
 
         yield add
 

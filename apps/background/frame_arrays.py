@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visionnmf._checks import brief, moved_axes, shown
 from visionnmf._pixel_range import bits_of, in_eight_bits, note_on
+from visionnmf._text import sized
 from visionnmf.engine.blocks import blocks, map_blocks
 from visionnmf.exceptions import ParameterError, UnsupportedError
 from visionnmf.io.video.timeline import TimedFrame
@@ -130,13 +131,8 @@ def _unexplained(frames: Floats) -> float:
 def timed_frames(
     frames: Iterable[Any], shape: tuple[int, ...] | None = None, bits: int | None = None
 ) -> Iterator[TimedFrame]:
-    """Yield frames as uint8 arrays (height, width) or (height, width, 3) of one shape, with times: NaN if unknown.
-
-    Frames are of uint8, uint16, or floating point from 0 to 1; of four channels the last, opacity, is left out. An
-    array of all frames or a single frame is also accepted. Raises ParameterError for other arrays. `shape` is the one
-    that all must have, by default that of the first frame, and `bits` those of 16-bit values, by default what
-    :func:`known_bits` finds.
-    """
+    """Yield frames as uint8 of one shape, with times, NaN if unknown; raise ParameterError for others, and for none."""
+    index = -1
     if shape is None:
         warn_of_axes(frames)
     if not bits:
@@ -151,6 +147,9 @@ def timed_frames(
                 "frames first"
             )
         yield timed._replace(picture=picture)
+    if index < 0:
+        cure = "; an iterator is empty once it has been gone through, so pass a list" * isinstance(frames, Iterator)
+        raise ParameterError(f"frames must hold at least one frame; got none{cure}")
 
 
 def as_frames(frames: Iterable[Any]) -> Iterator[FrameArray]:
@@ -179,7 +178,8 @@ def _as_uint8(frame: Any, index: int, bits: int) -> FrameArray:
     """Return a frame as uint8, without opacity; raises ParameterError if its dtype, shape or range is wrong."""
     if not isinstance(frame, np.ndarray) or not (frame.dtype in (np.uint8, np.uint16) or frame.dtype.kind == "f"):
         found = frame.dtype if isinstance(frame, np.ndarray) else type(frame).__name__
-        raise ParameterError(f"frame {index} must be uint8, uint16, or floating point from 0 to 1; got {found}")
+        cure = "; a frame with a time of yours goes to OnlineBackgroundModel.partial_fit" * isinstance(frame, tuple)
+        raise ParameterError(f"frame {index} must be uint8, uint16, or floating point from 0 to 1; got {found}{cure}")
     if frame.ndim not in (2, 3) or frame.size == 0 or (frame.ndim == 3 and frame.shape[2] not in CHANNELS):
         raise ParameterError(
             f"frame {index} must have shape {SHAPES}; got {frame.shape}{moved_axes(frame.shape, 'frame')}"
@@ -267,7 +267,8 @@ def check_model_size(name: object, model: tuple[int, ...], source: tuple[int, ..
     """Raise UnsupportedError if the model in the file `name` has frames of another shape than the source has."""
     if model != source:
         raise UnsupportedError(
-            f"{name}: the model has frames of shape {model}, and those of the source have {source}; name another file"
+            f"{name}: the model has frames of {sized(model)}{', in grey' * (len(model) == 2)}, and the source of "
+            f"{sized(source)}; name another file"
         )
 
 
@@ -297,8 +298,6 @@ class FrameSample:
         frames, sample.bits = known_bits(frames)
         for frame in timed_frames(frames, bits=sample.bits):
             sample.add(frame.picture)
-        if not sample.seen:
-            raise ParameterError("frames must hold at least one frame; got none")
         if sample.seen == 1:
             sentence = f"frames hold a single frame, of shape {sample.frame_shape}, all of which counts as background"
             warnings.warn(f"{sentence}; pass several, of which most show the background", UserWarning, stacklevel=3)

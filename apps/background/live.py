@@ -128,7 +128,7 @@ def follow_source(
         raise ParameterError(f"method must be 'ours' for a stream; got {model.method!r}")
     for name, value in (("keep_model", model.keep_model), ("clips", outputs.clips)):
         if value:
-            raise ParameterError(f"{name} must be False for a stream; got True")
+            raise ParameterError(f"{name} must be left out for a stream")
     run = _Run(job, live, callbacks)
     written: list[Path] = []
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
@@ -227,12 +227,7 @@ class _Run:
         except VisionNMFError as error:
             self.failures.append(error)
         if self.frames == 0:
-            if self.first and self.clip.begins_anew and not self.failures and not self._asked_to_end():
-                raise _AlreadyFinished
-            stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
-            done = f", after the {self.first} that are done" if self.first else ""
-            name = without_password(self._job.source)
-            raise next(iter(self.failures), UnreadableError(f"{name}: {stopped}{done}"))
+            raise self.failures[0]
         self._tell(writer.end_events())
 
     def _tell(self, rows: list[dict[str, Any]]) -> None:
@@ -242,15 +237,24 @@ class _Run:
                 self._callbacks.on_event(row)
 
     def _wanted(self) -> Iterator[TimedFrame]:
-        """Yield the frames that earlier runs have not done, until the caller asks for the end."""
+        """Yield the frames that earlier runs have not done, until the caller asks for the end; raise without any."""
         # A source that does not start again from its beginning continues one frame after those that are done.
         again = self.clip.begins_anew
         offset = 0.0 if again or not self.first else self._model.time_ + 1 / self._model.frame_rate
+        came = False
         for number, frame in enumerate(self.clip.timed()):
             if self._asked_to_end():
-                return
+                break
             if not again or number >= self.first:
+                came = True
                 yield frame._replace(time=frame.time + offset)
+        if came:
+            return
+        if self.first and again and not self._asked_to_end():
+            raise _AlreadyFinished
+        stopped = "was stopped before a frame came" if self._asked_to_end() else "no frame has come"
+        done = f", after the {self.first} that are done" if self.first else ""
+        raise UnreadableError(f"{without_password(self._job.source)}: {stopped}{done}")
 
     def _save_state(self) -> None:
         if self._live.state is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -139,9 +140,7 @@ def process_video(
     if not is_live(source):
         return _separate(job, progress)
     with recorded(str(source), video) as (copy, reader):
-        # the copy has rate, size and format in its header; these settings described raw frames of the source
-        of_copy = replace(video, frame_rate=None, size=None, pixel_format=None)
-        report = _separate(replace(job, source=copy, video=of_copy), progress)
+        report = _separate(replace(job, source=copy), progress)
     # there is a figure for `problem`
     lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
     name = without_password(source)
@@ -229,7 +228,9 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
                 progress(stage, timeline.count, total)
 
     if job.model.reuse is None:
-        model.fit(pictures())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "frames hold a single frame")  # a note says so
+            model.fit(pictures())
     else:
         for _ in pictures():
             pass
@@ -267,10 +268,11 @@ def _figures(
 def _notes(job: Job, figures: dict[str, Any], clip: Clip, little: list[str]) -> list[str]:
     """Return sentences about what makes the result doubtful, and about what is not in it."""
     frames, notes = figures["frames"], list(little)
-    if 1 < frames < FEW_FRAMES and job.model.reuse is None:  # of a single one the model warns
+    if frames < FEW_FRAMES and job.model.reuse is None:
+        step = f", or frames closer together than every={job.video.every}" * (job.video.every > 1)
         notes.append(
             f"the background was learnt from {counted(frames, 'frame')}; with fewer than {FEW_FRAMES} it often holds "
-            "what moves, so take more of the video"
+            f"what moves, so take more of the video{step}"
         )
     notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
     if clip.has_sound:

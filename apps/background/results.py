@@ -65,7 +65,7 @@ class ResultFiles:
         self.masks = None
         if masks == "png":
             self.masks = MaskFolder(out / f"{name}_masks", force=self._replaces_background)
-        self.frame_table = self._named(f"frames.{outputs.frame_table}") if outputs.frame_table else None
+        self.frame_table = self._named("frames.csv") if outputs.frame_table else None
         self.coco = self._named("coco.json") if outputs.coco else None
 
     def _named(self, ending: str) -> Path:
@@ -150,9 +150,7 @@ def _encoder(writer: VideoWriter, room: int) -> Iterator[Callable[[FrameArray, f
 
 
 @contextmanager
-def encoded_videos(
-    paths: dict[str, Path], video: VideoFormat, *, force: bool, alpha: float = 0.5
-) -> Iterator[Callable[[Separated], None]]:
+def encoded_videos(paths: dict[str, Path], video: VideoFormat, *, force: bool) -> Iterator[Callable[[Separated], None]]:
     """Encode the videos of a run, by kind, beside the modelling; yield what takes the frames one by one."""
     # fewer large frames may wait for each encoder, to bound the memory
     room = min(QUEUED_FRAMES, max(1, QUEUED_PIXELS // (video.width * video.height)))
@@ -165,7 +163,7 @@ def encoded_videos(
     def picture(kind: str, part: Separated) -> FrameArray:
         """Return what a kind of video shows of a frame: overlay, background, mask, or all three side by side."""
         if kind == "overlay":
-            return tinted(part.frame, part.mask, alpha)
+            return tinted(part.frame, part.mask)
         if kind != "preview":
             return part.background if kind == "background" else part.mask
         panels = [part.frame, part.background, cv2.cvtColor(part.mask, cv2.COLOR_GRAY2RGB)]
@@ -197,10 +195,10 @@ def encoded_videos(
         yield write
 
 
-def tinted(frame: FrameArray, mask: FrameArray, alpha: float) -> FrameArray:
-    """Return a frame (height, width, 3) whose foreground is outlined and has the share `alpha` of a colour."""
+def tinted(frame: FrameArray, mask: FrameArray) -> FrameArray:
+    """Return a frame (height, width, 3) whose foreground is outlined and half coloured."""
     colour = np.broadcast_to(np.array(TINT, np.uint8), frame.shape).copy()
-    shown = np.where(mask[..., None] > 0, np.asarray(cv2.addWeighted(frame, 1 - alpha, colour, alpha, 0)), frame)
+    shown = np.where(mask[..., None] > 0, np.asarray(cv2.addWeighted(frame, 0.5, colour, 0.5, 0)), frame)
     outlines = cv2.findContours(mask, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)[0]
     return np.asarray(cv2.drawContours(np.ascontiguousarray(shown), outlines, -1, TINT, 1), np.uint8)
 
@@ -230,7 +228,7 @@ class ResultWriter:
         files, outputs = self._files, self._outputs
         self._has_rows = outputs.finds_events or files.frame_table is not None
         with ExitStack() as stack:
-            videos = encoded_videos(files.videos, self._video, force=outputs.force, alpha=outputs.alpha)
+            videos = encoded_videos(files.videos, self._video, force=outputs.force)
             self._encode = stack.enter_context(videos)
             if self._has_rows or files.coco is not None:  # a plain run loads nothing for tables
                 from . import event_tables as tables

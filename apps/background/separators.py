@@ -60,7 +60,7 @@ def make_separator(
         options: dict[str, Any] = {} if threshold is None else {"threshold": threshold}
         return BackgroundModel(random_state=random_state, **options)
     if threshold is not None:
-        raise ParameterError(f"threshold must be None for method={method!r}; got {threshold}")
+        raise ParameterError(f"threshold must be left out with the method {method}; got {threshold}")
     return ManhattanNMF(random_state=random_state)
 
 
@@ -104,8 +104,7 @@ class LowRank(Sampled):
     def _learn(self, frames: FrameArray) -> FrameArray:
         """Fit the low-rank model to frames (n, n_pixels, channels), and return the background of the median codes."""
         X = frames.reshape(len(frames), -1).astype(np.float32)
-        model = self._model().fit(X)
-        self.components_ = model.components_  # (r, n_values), where values are pixels times channels
+        self.components_ = self._found(X)  # (r, n_values), where values are pixels times channels
         rng = check_random_state(self.random_state)
         pixels = np.sort(rng.permutation(frames.shape[1])[: tuning.TUNING.baselines.code_pixels])
         channels = frames.shape[2]
@@ -116,8 +115,8 @@ class LowRank(Sampled):
         return self._shown(np.median(codes, axis=0))
 
     @abstractmethod
-    def _model(self) -> Any:
-        """Return the unfitted low-rank model, seeded by `random_state`."""
+    def _found(self, X: Floats) -> Floats:
+        """Return the components (r, n_values) of the frames `X`, seeded by `random_state`."""
 
     @abstractmethod
     def _codes(self, x: Floats) -> Floats:
@@ -143,8 +142,9 @@ class LowRank(Sampled):
 class ManhattanNMF(LowRank):
     """Plain Manhattan NMF of rank 2 (Guan, Tao, Luo, Shawe-Taylor 2012, 5.4.1), by the paper's Algorithm 1."""
 
-    def _model(self) -> visionnmf.NMF:
-        return visionnmf.NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=self.random_state)
+    def _found(self, X: Floats) -> Floats:
+        model = visionnmf.NMF(tuning.TUNING.baselines.rank, solver="rri", random_state=self.random_state)
+        return model.fit(X).components_
 
     def _codes(self, x: Floats) -> Floats:
         """Return codes that are not negative: a least-squares solution, improved by rank-one sweeps."""

@@ -7,29 +7,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 from visionnmf import choices
 from visionnmf.apps.settings import Option, settings
 from visionnmf.exceptions import ParameterError
-
-
-class FrameSize(NamedTuple):
-    """Width and height in pixels."""
-
-    width: int
-    height: int
-
-    def __str__(self) -> str:
-        return f"{self.width}x{self.height}"
-
-
-def _size(text: str) -> FrameSize:
-    """Read a width and a height, such as 640x480."""
-    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
-    if not found:
-        raise ValueError(f"{text} is not a size; give width and height, as in 640x480")
-    return FrameSize(int(found[1]), int(found[2]))
 
 
 def _seconds(text: str) -> float:
@@ -55,13 +37,7 @@ class VideoSettings:
         float, Option("Start here: seconds, or hours:minutes:seconds.", metavar="T", parse=_seconds, low=0)
     ] = 0.0
     end: Annotated[float | None, Option("Stop before this time.", metavar="T", parse=_seconds, low=0)] = None
-    frame_rate: Annotated[
-        float | None, Option("Frames per second of pictures and raw frames [25].", flag="--fps", metavar="N")
-    ] = None
-    size: Annotated[
-        FrameSize | None, Option("Width and height of raw frames on standard input.", metavar="WxH", parse=_size)
-    ] = None
-    pixel_format: Annotated[str | None, Option("Format of raw frames, as FFmpeg names it [rgb24].", metavar="P")] = None
+    frame_rate: Annotated[float | None, Option("Frames per second of pictures [25].", flag="--fps", metavar="N")] = None
 
 
 @settings
@@ -111,7 +87,7 @@ class OutputSettings:
 
     PANEL: ClassVar = "Output"
 
-    frame_table: Annotated[str | None, Option("Also list all frames as a table.", choices=choices.FRAME_TABLES)] = None
+    frame_table: Annotated[bool, Option("Also list all frames, with their boxes, as NAME_frames.csv.")] = False
     coco: Annotated[bool, Option("Also write all boxes as COCO annotations.")] = False
     masks: Annotated[
         str | None,
@@ -122,16 +98,13 @@ class OutputSettings:
         ),
     ] = None
     overlay: Annotated[bool, Option("Also write the video with its foreground coloured.")] = False
-    alpha: Annotated[float, Option("Share of colour in --overlay.", metavar="F", low=0, high=1)] = choices.OVERLAY_ALPHA
     force: Annotated[bool, Option("Overwrite results that exist already.")] = False
     events: Annotated[
         str | None,
         Option(
-            "Also list when something moves, in the whole scene (the default) or for each object, with thumbnails",
-            metavar="[UNIT]",
+            "Also list when something moves, with thumbnails, in the whole scene or for each object",
             panel="Events",
             choices=choices.EVENT_UNITS,
-            alone=choices.EVENT_UNITS[0],
         ),
     ] = None
     clips: Annotated[

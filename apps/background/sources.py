@@ -15,7 +15,7 @@ import numpy as np
 from visionnmf import choices
 from visionnmf._text import without_password
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.io import is_live, open_video
+from visionnmf.io import open_video
 from visionnmf.io.inputs import stem_of
 
 from .frame_arrays import FrameArray
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample:surveillance"
 
-RAW_OPTIONS = ("frame_rate", "size", "pixel_format")
 READ_OPTIONS = ("every", "max_frames", "scale", "start", "end")
 
 
 def open_clip(source: str | Path, video: VideoSettings, until: Callable[[], bool] | None = None) -> Clip:
     """Open the sample, or whatever :func:`.open_video` opens; `until` ends the wait of a live source."""
-    raw = _raw_options(source, video)  # rate, size and format of frames without a header
-    return open_video(file_of(source), **_read_options(video), **raw, until=until)
+    return open_video(file_of(source), **_read_options(video), frame_rate=video.frame_rate, until=until)
 
 
 def file_of(source: str | Path) -> str | Path:
@@ -65,18 +63,6 @@ def _read_options(video: VideoSettings) -> dict[str, Any]:
     return {name: getattr(video, name) for name in READ_OPTIONS}
 
 
-def _raw_options(source: str | Path, video: VideoSettings) -> dict[str, Any]:
-    """Return the options of raw frames, or refuse those that would be ignored."""
-    raw = {name: getattr(video, name) for name in RAW_OPTIONS}
-    # The sample and live sources other than standard input say their own rate, size and format.
-    own = str(source).startswith("sample:") or (is_live(source) and str(source) != "-")
-    for name, value in raw.items():
-        if value is not None and (own or (str(source) == "-" and video.size is None)):
-            reason = "which has its own" if own else "without size: only raw frames have none of their own"
-            raise ParameterError(f"{name} must be None for {without_password(source)}, {reason}; got {value}")
-    return raw
-
-
 @contextmanager
 def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tuple[Path, LiveReader]]:
     """Record a source that can be read only once, without loss, in a temporary file; yield the file and the reader.
@@ -87,19 +73,21 @@ def recorded(source: str, video: VideoSettings, **options: Any) -> Iterator[tupl
     """
     from visionnmf.io import LiveReader, VideoWriter
 
-    raw = _raw_options(source, video)
+    if video.frame_rate is not None:
+        name = without_password(source)
+        raise ParameterError(f"frame_rate must be left out for {name}, which has its own; got {video.frame_rate:g}")
     # `max_frames` counts from `start` on; how many frames come before that is not known, so it bounds nothing then.
     max_frames = None if video.max_frames is None or video.start > 0 else video.every * video.max_frames
     endless = video.end is None and max_frames is None
     if endless and not source.lower().startswith(("-", "http")):  # standard input and HTTP may end by themselves
         raise ParameterError(
-            f"end must be given for {without_password(source)}, which has no end of its own, or max_frames without "
-            "start; got None"
+            f"end must be given for {without_password(source)}, which has no end of its own; or give "
+            "max_frames=1000, from its beginning on"
         )
     patience = 0.0 if endless else choices.LIVE_PATIENCE
     limits: dict[str, Any] = {"end": video.end, "max_frames": max_frames}
     limits |= {"again_after_end": False, "patience": patience}
-    with tempfile.TemporaryDirectory() as folder, LiveReader(source, **limits, **raw, **options) as reader:
+    with tempfile.TemporaryDirectory() as folder, LiveReader(source, **limits, **options) as reader:
         path = Path(folder) / f"{stem_of(source)}.mkv"
         shape: dict[str, Any] = {"width": reader.width, "height": reader.height}
         first: float | None = None

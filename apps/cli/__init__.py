@@ -42,7 +42,7 @@ from .options import (
     typed,
     with_typer_options,
 )
-from .signals import ending_code, on_signal
+from .signals import ENDING, ending_code, on_signal
 
 __all__ = ["app", "main"]
 
@@ -73,7 +73,6 @@ COMMANDS = {
 }
 
 NOT_SETTINGS = ("force", "skip_existing", "jobs")  # options that change no result
-HELP = ("help", "Show the help of a command: visionnmf help segment.")
 
 
 class _Commands(TyperGroup):
@@ -96,14 +95,10 @@ class _Commands(TyperGroup):
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let ``visionnmf help segment`` mean ``visionnmf segment --help``."""
-        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands, without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([*((name, entry.line) for name, entry in COMMANDS.items()), HELP])
+            formatter.write_dl([(name, entry.line) for name, entry in COMMANDS.items()])
 
 
 @functools.cache
@@ -117,8 +112,8 @@ def _load(name: str) -> Any:
             part.cls = PlainUsage
             if part.callback is not None:
                 part.callback = _with_common(part.callback, reader)
-        command.rich_markup_mode = None
         loaded: Any = get_group(command)
+        loaded.help = COMMANDS[name].line
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name, cls=PlainUsage)(_with_common(command, reader))
@@ -232,9 +227,6 @@ def _keyword(name: str, annotation: Any, *, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-
 def _open_standard_streams() -> None:
     """Open closed standard streams on the null device, because the next file opened would take their place."""
     # Python sets a stream that was closed at the start to None; its number, 0 to 2, is that of the system.
@@ -257,13 +249,13 @@ def _silence_decoders() -> None:
 def main() -> NoReturn:
     """Run the command line; the entry point of the ``visionnmf`` command.
 
-    Signals in _ENDING raise exceptions, so that half-written files are removed. The exit code is that of the run, also
+    Signals in ENDING raise exceptions, so that half-written files are removed. The exit code is that of the run, also
     if a signal comes late, and not 0 if the output cannot be written.
     """
     _open_standard_streams()
     if "--debug" not in sys.argv:
         _silence_decoders()
-    for number in _ENDING:
+    for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # ignored ones stay so, as SIGHUP under nohup
             signal.signal(number, on_signal)
     warnings.filterwarnings("ignore", message=".*kernels are compiled again", category=RuntimeWarning)
@@ -297,7 +289,7 @@ def _say_that_it_compiles() -> None:
 
 def _ignore_signals() -> None:
     """Ignore further signals, so that the process ends with the exit code of its run."""
-    for number in _ENDING:
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 

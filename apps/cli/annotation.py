@@ -17,18 +17,6 @@ from .run import check_exists, running
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _annotate() -> None:
-    """Give words to photographs by those of the nearest training photographs.
-
-    \b
-    Examples:
-      visionnmf annotate train photos/ --labels words.csv --model words.npz
-      visionnmf annotate train photos/ --model words.npz
-      visionnmf annotate predict words.npz new/*.jpg --top 5
-    """
-
-
 Model = Annotated[Path, typer.Argument(metavar="M.npz", help="A model written by train.")]
 Images = Annotated[
     list[str], typer.Argument(metavar="IMAGE...", help="Files, patterns, folders; or a table, for a model of a table.")
@@ -95,7 +83,6 @@ def predict(model: Model, images: Images, outputs: WordOutputs, jobs: Jobs = 1, 
       visionnmf annotate predict words.npz new/*.jpg --top 5
       visionnmf annotate predict words.npz new/ --least 0.3 --sidecars --csv words.csv
     """
-    needs("verbatim", "--csv", outputs.table)
     needs("force", "--csv, --sidecars or --report", outputs.table or outputs.sidecars or "report" in given)
     with running() as run:
         check_exists(model)

@@ -69,17 +69,18 @@ def command(
       visionnmf background video.mp4 --events objects --report video.html
       visionnmf background video.mp4 --scale 0.5 --every 2 --out results
       visionnmf background video.mp4 --roi 0,120,640,360 --ignore clock.png --start 1:30 --end 2:00
-      visionnmf background video.mp4 --events objects --min-area 0.002 --frame-table csv
-      visionnmf background rtsp://camera.local/1 --live --events --state yard.npz
+      visionnmf background video.mp4 --events objects --min-area 0.002 --frame-table
+      visionnmf background rtsp://camera.local/1 --live --events scene --state yard.npz
       visionnmf background sample:surveillance --json
     """
     # Options that would have no effect are refused, even with the value of their default.
     boxes = outputs.finds_events or outputs.coco or outputs.frame_table or (work.live and verbosity().json_)
-    needs("alpha", "--overlay", outputs.overlay)
     needs("min_length padding", "--events", outputs.finds_events)
     needs("min_area", "--events, --coco or --frame-table", boxes)
     needs("state forgetting warm_up", "--live", work.live)
     excludes("skip_existing", "--force", outputs.force)
+    excludes("n_components", "--method mahnmf", model.method != choices.BACKGROUND_METHODS[0])
+    excludes("warm_up" if work.live else "n_components random_state", "--reuse", model.reuse is not None)
     options: dict[str, Any] = {"video": video, "region": region, "model": model, "outputs": outputs, "events": events}
     if work.live:
         excluded = {"n_components": "n_components" in given, "method": model.method != choices.BACKGROUND_METHODS[0]}

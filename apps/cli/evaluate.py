@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _evaluate() -> None:
-    """Compare methods on data whose truth is known. With --out an interrupted run continues where it stopped.
-
-    \b
-    Examples:
-      visionnmf evaluate segment --images photographs --truth segmentations
-      visionnmf evaluate background clips/
-      visionnmf evaluate faces people/ --corruption salt_and_pepper:0.3
-      visionnmf evaluate annotate words.npz others/ --labels words.csv
-      visionnmf evaluate masquerade histories/* --methods all
-      visionnmf evaluate multiview sounds.csv images.npy --labels classes.txt
-    """
-
-
 @contextmanager
 def _comparing(comparison: Comparison, *paths: str | Path, known: Sequence[str] = ()) -> Iterator[Run]:
     """Run a command on existing `paths`; --force is refused where there is nothing to replace."""
@@ -80,14 +65,11 @@ def segment(
         Path, Option("Folder of NAME.npz, BSDS500's NAME.mat, or NAME.png, NAME_1.png, ...", metavar="DIR")
     ],
     comparison: Comparison,
-    boundaries: Annotated[
-        bool, Option("Also match boundaries, which takes seconds for each image and method.")
-    ] = False,
 ) -> None:
     """Compare methods of segmentation on images that people segmented.
 
     The table has covering, probabilistic Rand index and variation of information at the best scale for all images and
-    at the best scale of each (ois), and with --boundaries also precision, recall and F of the boundaries.
+    at the best scale of each (ois).
 
     \b
     Methods (default: all; visionnmf is our tree of regions, cut at each scale):
@@ -107,7 +89,7 @@ def segment(
         check_exists(truth)
         from visionnmf.apps.evaluate import segment as application
 
-        _compare(run, str(images), comparison, application.study(images, truth, comparison, boundaries=boundaries))
+        _compare(run, str(images), comparison, application.study(images, truth, comparison))
 
 
 @command.command("background")
@@ -117,7 +99,6 @@ def background(
         list[str], typer.Argument(metavar="CLIP...", help="Folders with input and groundtruth, or folders of such.")
     ],
     comparison: Comparison,
-    masks: Annotated[bool, Option("Also write the masks, as the tools of CDnet expect them.")] = False,
 ) -> None:
     """Compare methods of background and foreground on clips with true masks.
 
@@ -130,12 +111,12 @@ def background(
 
     \b
     Example:
-      visionnmf evaluate background clip/ --methods ours,rpca --masks --out scores
+      visionnmf evaluate background clip/ --methods ours,rpca --out scores
     """
     with _comparing(comparison) as run:
         from visionnmf.apps.evaluate import background as application
 
-        _compare(run, "clips", comparison, application.study(clips, comparison, masks=masks))
+        _compare(run, "clips", comparison, application.study(clips, comparison))
 
 
 @command.command("faces")

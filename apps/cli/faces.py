@@ -24,20 +24,6 @@ TOGETHER = 100  # images that are looked at together
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _faces() -> None:
-    """Identify the people on images, also if the training images are corrupted; group faces.
-
-    \b
-    Examples:
-      visionnmf faces train people/ --model people.npz
-      visionnmf faces identify people.npz visitor.jpg
-      visionnmf faces add people.npz ada/*.jpg --name Ada --model people2.npz
-      visionnmf faces cluster photographs/ --clusters 12
-      visionnmf faces shadows ada/ --out results
-    """
-
-
 Faces = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder with a sub-folder per person, .npz, .mat, or orl, yale, yaleb.")
 ]

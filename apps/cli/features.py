@@ -11,7 +11,7 @@ from visionnmf import choices
 from visionnmf.apps.features.settings import ExtractorFiles
 from visionnmf.apps.settings import Option, comma_separated
 
-from .options import Force, Verbatim, excludes, needs, with_records
+from .options import Force, excludes, with_records
 from .run import check_exists, running
 
 
@@ -24,7 +24,6 @@ def command(
         str, Option("Features to extract, all, or tagprop; see docs/features.md.", metavar="KIND,...")
     ] = ",".join(choices.FEATURE_KINDS),
     jobs: Annotated[int, Option("Processes; -1: all processors.", short="-j", metavar="N", low=-1)] = -1,
-    verbatim: Verbatim = False,
     force: Force = False,
 ) -> None:
     """Extract features from images into a table with one row for each image, for a classifier or a factorisation.
@@ -39,20 +38,12 @@ def command(
       visionnmf features new/ --use extractors.npz --out new.parquet
     """
     excludes("kind", "--use", files.use)
-    needs("verbatim", "an --out that ends in .csv", out.suffix.lower() == ".csv")
     with running() as run:
         check_exists(*images)
         from visionnmf.apps.features import extract_features
 
         with run.progress(str(out), rate_of="images") as progress:
             report = extract_features(
-                images,
-                out,
-                kinds=comma_separated(kind),
-                files=files,
-                n_jobs=jobs,
-                verbatim=verbatim,
-                force=force,
-                progress=progress,
+                images, out, kinds=comma_separated(kind), files=files, n_jobs=jobs, force=force, progress=progress
             )
         run.show(report)

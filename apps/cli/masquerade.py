@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 import time
 from collections import Counter
@@ -33,17 +32,6 @@ MAX_COUNTED_USERS = 100_000
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _masquerade() -> None:
-    """Find masqueraders in command logs: train on histories, score logs.
-
-    \b
-    Examples:
-      visionnmf masquerade train histories/* --model users.npz
-      visionnmf masquerade score users.npz today.log
-    """
-
-
 def _moment(text: str) -> float:
     """Return a time, or a number of minutes, hours or days ago, as seconds since 1970."""
     if ago := re.fullmatch(r"(\d{1,6})([mhd])", text):
@@ -68,7 +56,6 @@ class ScoreOutput:
             parse=_moment,
         ),
     ] = None
-    top: Annotated[int | None, Option("Print the N highest scores, at the end.", metavar="N", low=1)] = None
     fail_on_alarm: Annotated[bool, Option("Exit with code 3 if there is an alarm.")] = False
     keep: Annotated[bool, Option("At the end, write what was learnt to the model file. It is learnt once.")] = False
 
@@ -122,14 +109,12 @@ def score(
     Examples:
       visionnmf masquerade score users.npz today.log
       visionnmf masquerade score users.npz today.log --alarms-only --since 24h --fail-on-alarm
-      visionnmf masquerade score users.npz archive/* --no-update --top 20 --jobs 4
+      visionnmf masquerade score users.npz archive/* --no-update --jobs 4 --json
       tail -F today.log | visionnmf masquerade score users.npz - --user ann --json
     """
     excludes("keep", "--no-update", not judging.update)
     needs("force", "--report", "report" in given)
     live = "-" in logs
-    if output.top is not None and live:
-        raise typer.BadParameter("--top and standard input exclude each other")
     if live and is_shared(jobs, jobs):  # among several processes (--jobs), or workers of a cluster (--scheduler)
         option = "--jobs" if jobs > 1 else "--scheduler"
         raise typer.BadParameter(f"{option} and standard input exclude each other")
@@ -155,21 +140,19 @@ def score(
 
 
 class _ResultPrinter:
-    """Prints the results of a run as they come, or the highest scores at the end, and counts verdicts."""
+    """Prints the results of a run as they come, and counts verdicts."""
 
     def __init__(self, run: Run, output: ScoreOutput, work: str) -> None:
         """Begin without results of scored sessions; `work` says what becomes of each."""
         self.work = work
         self.earlier = self.before = 0  # sessions that end too early to be printed; those that were learnt before
-        self.run, self.output = run, output  # what prints, and what is asked for: only alarms, the highest scores, ...
+        self.run, self.output = run, output  # what prints, and what is asked for, such as alarms only
         self.verdicts: Counter[str] = Counter()  # how often each verdict was given to a session
         self.users: set[str] = set()  # whose sessions came
         self.judged = self.alarms = 0  # sessions of users whom the model knows, and those with the verdict "alarm"
-        # With --top, a heap of the highest scores: score, number of sessions counted when it came, result.
-        self.highest: list[tuple[float, int, SessionResult]] = []
 
     def add(self, result: SessionResult) -> None:
-        """Count a session, and print it if it is wanted: now, or with ``--top`` at the end; its user may be unknown."""
+        """Count a session, and print it if it is wanted, an alarm also if the run is quiet; its user may be unknown."""
         unknown = result.verdict == "unknown user"
         self.judged += not unknown
         self.before += result.learnt_before
@@ -189,31 +172,16 @@ class _ResultPrinter:
                     )
                 self.run.fail(who)
             self.users.add(result.user)
-        wanted = result.verdict == "alarm" or not self.output.alarms_only
-        if wanted and self.output.top is None:
-            self._show(result)
-            return
-        self.run.add_to_page(result.report())  # which has all sessions
-        if not wanted or self.output.top is None:
-            return
-        if result.score is not None:
-            # keep the `top` highest scores; the number of sessions so far orders those that are equal
-            heapq.heappush(self.highest, (result.score, self.verdicts.total(), result))
-            if len(self.highest) > self.output.top:
-                heapq.heappop(self.highest)
-
-    def _show(self, result: SessionResult, *, on_page: bool = True) -> None:
-        """Print a session; an alarm also if the run is quiet."""
         report = result.report()
-        self.run.show(report, on_page=on_page)
+        if self.output.alarms_only and result.verdict != "alarm":
+            self.run.add_to_page(report)  # which has all sessions
+            return
+        self.run.show(report)
         if verbosity().quiet and not self.run.as_json and result.verdict == "alarm":
             echo("\n".join(report.as_lines()))
 
     def end(self) -> None:
-        """Print the highest scores, if these are wanted, and the number of sessions."""
-        for _, _, result in sorted(self.highest, key=lambda entry: (-entry[0], entry[1])):
-            self._show(result, on_page=False)
-        self.highest.clear()
+        """Print the number of sessions."""
         self.run.done = self.judged  # and not all that were printed
         if self.verdicts:
             counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))

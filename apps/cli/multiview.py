@@ -16,18 +16,6 @@ from .run import running
 command = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@command.callback()
-def _multiview() -> None:
-    """Learn from several views of the same samples; find which view uses what; fill in missing views.
-
-    \b
-    Examples:
-      visionnmf multiview fit sounds.csv images.npy --model views.npz
-      visionnmf multiview transform views.npz images=new.npy --codes codes.csv
-      visionnmf multiview impute views.npz images=new.npy --out filled
-    """
-
-
 Sources = Annotated[
     list[str],
     typer.Argument(metavar="VIEWS...", help="PATH or NAME=PATH of .npy, .npz, .csv, .parquet or a folder of images."),
@@ -35,8 +23,8 @@ Sources = Annotated[
 Key = Annotated[
     str | None,
     Option(
-        "Match rows by this column; by position if left out. The key of an image in a folder is its file name, "
-        "with or without the extension.",
+        "Match rows by this column; if left out, by that of the model where all files have it, or by position. The key "
+        "of an image in a folder is its file name, with or without the extension.",
         metavar="COLUMN",
     ),
 ]

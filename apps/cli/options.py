@@ -10,8 +10,6 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
-from os.path import lexists
 from pathlib import Path, PurePath
 from typing import Annotated, Any, get_origin
 
@@ -36,7 +34,6 @@ SkipExisting = Annotated[bool, SKIP_EXISTING]
 Page = Annotated[
     Path | None, Option("Also write an HTML page about the run: pictures, tables and what failed.", metavar="FILE.html")
 ]
-Verbatim = Annotated[bool, Option("Write names to CSV as they are, also where spreadsheets see formulas.")]
 # `apps/cli/__init__.py` adds these options to every command that has --jobs ...
 SCHEDULER = Option(
     "Let the workers of this Dask scheduler do the work, in a folder that they share.", metavar="ADDRESS"
@@ -80,25 +77,13 @@ class PlainUsage(TyperCommand):
     """A command whose usage line has ``IMAGE...``, not ``{IMAGE...}...``, and options under their panels."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give an option that may stand alone its value: ``--events`` means ``--events=scene``.
-
-        Its value is the next word only if that is one of its choices, so ``--events video.mp4`` takes no input away; or
-        is nearly one and no file, as ``scenes``, which is refused then. Words after ``--`` are inputs. `alone`, which
-        `with_records` sets on the command's function, has these options by their flags.
-        """
-        words = list(args)
+        """Remember the words of the running command, and which of its parameters are among them."""
         names, context = list[str](), ctx
         while context.parent is not None:  # above all is the program, by the name that it was called by
             names.insert(0, context.info_name)
             context = context.parent
         typed[:] = [" ".join(["visionnmf", *names]), *args]
-        for flag, option in getattr(self.callback, "alone", {}).items():
-            for i in [i for i, word in enumerate(words) if word == flag and "--" not in words[:i]]:
-                word = "".join(words[i + 1 : i + 2])
-                near = word.isalnum() and not lexists(word) and get_close_matches(word.lower(), option.choices)
-                if word not in option.choices and not near:
-                    words[i] = f"{flag}={option.alone}"
-        rest = super().parse_args(ctx, words)
+        rest = super().parse_args(ctx, args)
         sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
         given.clear()
         given.update(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
@@ -187,9 +172,6 @@ def with_records(function: Callable[..., None]) -> Callable[..., None]:
     parameters = [*positional, *added, *(p for p in kept if p.default is not p.empty)]
     shown = signature.replace(parameters=parameters)
     command.__signature__ = shown  # type: ignore[attr-defined]
-    fields = [field for found in records.values() for field in found]
-    # the options that may stand without a value, such as --events
-    command.alone = {field.flag: field.option for field in fields if field.option.alone}  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     return command
 
@@ -292,21 +274,10 @@ def _parameter(field: OptionField, panel: str) -> inspect.Parameter:
             help=text,
             metavar=option.metavar or None,
             rich_help_panel=option.panel or panel or None,
-            autocompletion=_completion(option.choices) if option.choices else None,
             **{name: field.type(limit) for name, limit in limits.items() if limit is not None},
         ),
     ]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return the function by which shells complete a value."""
-
-    def beginning(incomplete: str) -> list[str]:
-        """Return the choices that begin with what was typed."""
-        return [choice for choice in choices if choice.startswith(incomplete)]
-
-    return beginning
 
 
 def _value(field: OptionField, value: Any) -> Any:

@@ -52,6 +52,7 @@ class Input(NamedTuple):
 
     source: str
     place: str = ""
+    apart: bool = False  # whether it has this folder because results of others would have the same names
 
     @property
     def file(self) -> str:
@@ -78,7 +79,6 @@ class Run:
         self.left_out = 0  # parts of inputs
         self._warned: dict[str, None] = {}  # outside of the work on an input, as an ordered set
         self._noted: Counter[str] = Counter()  # for how many inputs each note holds
-        self._outdated: dict[str, list[str]] = {}  # inputs that failed for each reason why results are out of date
         self.alarmed = False  # there is an alarm, and the exit code should say so
         self._our_fault = self._cluster_lost = False  # the reason of a failure
         self._current = ""  # the input that is being worked on, which an interrupt would name
@@ -87,7 +87,7 @@ class Run:
 
     # --- printing -----------------------------------------------------------------------------------------------------
 
-    def show(self, report: Report, *, on_page: bool = True) -> None:
+    def show(self, report: Report) -> None:
         """Print a report, and count what became of its input, and the parts that it skipped."""
         said: dict[str, Any] = {
             "skipped": report.skipped,
@@ -102,9 +102,7 @@ class Run:
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
-        alike = self._outdated.get(report.error.partition(": ")[2], [])
-        error = report.error if len(alike) < 2 or verbosity().verbose else ""  # the first; `end` counts the others
-        for sentence in filter(None, (*report.warnings, *unsaid, error)):
+        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -122,15 +120,15 @@ class Run:
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
             say(f"{report.inputs[0]}: skipped; {report.notes[0]}{hint}")
-        if on_page:
-            self.add_to_page(report)
+        self.add_to_page(report)
 
     def add_to_page(self, report: Report) -> None:
         """Add a report to the page, if there is one; a page that cannot show it, by our fault, does not end the run."""
         if self.page is None:
             return
         try:
-            self.page.add(report)
+            with warnings.catch_warnings(action="ignore"):  # the work on the input has had those of its files
+                self.page.add(report)
         except Exception as error:
             if self.debug:
                 raise
@@ -183,21 +181,21 @@ class Run:
     def inputs(
         self, kind: str, arguments: Sequence[str], suffixes: Sequence[str], *, recursive: bool, out: Path | None = None
     ) -> list[Input]:
-        """Find the files that arguments mean, each once, folders with files of `suffixes` included, before any work.
-
-        What is not a file, and a pattern or folder without one, is reported as a failure. `out` is refused if it lies
-        among the inputs.
-        """
+        """Return the files that arguments mean, each once, and report what cannot be read, before any work."""
         self.kind = kind
         failed, found = self.failed, dict[str, Input | None]()  # by file; None of one that cannot be read
         for argument in arguments:
             with self.attempt(argument):
                 inputs = find_inputs(argument, suffixes, recursive, out)
-                results = _results_among(inputs) if os.path.isdir(argument) else set()
-                if results:
-                    self.remark(f"{argument}: {counted(len(results), 'result')} beside the inputs left out")
+                if os.path.isdir(argument):
+                    from visionnmf.apps.made import without_results
+
+                    kept = {*without_results([given.source for given in inputs])}
+                    if n_results := len(inputs) - len(kept):
+                        self.remark(f"{argument}: {counted(n_results, 'result')} beside the inputs left out")
+                    inputs = [given for given in inputs if given.source in kept]
                 for given in inputs:
-                    if given.file in found or given in results:
+                    if given.file in found:
                         continue
                     found[given.file] = None
                     with self.attempt(given.source):
@@ -281,10 +279,7 @@ class Run:
         self._cluster_lost |= isinstance(error, ClusterError)
         self._our_fault |= not (isinstance(error, VisionNMFError | OSError) or _is_out_of_memory(error))
         inputs = [without_password(source)] if source else []
-        line = without_password(error_line(error, source))
-        if isinstance(error, OutdatedError):  # the reason stands behind the name of a result
-            self._outdated.setdefault(line.partition(": ")[2], []).extend(inputs)
-        return Report(state="failed", error=line, inputs=inputs)
+        return Report(state="failed", error=without_password(error_line(error, source)), inputs=inputs)
 
     def end(self, interrupted: bool) -> None:
         """Print what is known only at the end: how many inputs failed or were skipped."""
@@ -295,10 +290,6 @@ class Run:
         for note, count in self._noted.items():
             if count > 1:
                 self.remark(f"{count} of {self.done} {self.kind}: {note}")
-        for first, *others in self._outdated.values():
-            if others and not verbosity().verbose:
-                names = ", ".join(others[:3]) + ", ..." * (len(others) > 3)
-                say(f"{len(others)} more of {self.total} {self.kind} failed for the same reason as {first}: {names}")
         if self.failed > self.broken and self.total > 1 and not self._cluster_lost:
             say(f"{self.failed - self.broken} of {self.total} {self.kind} failed")
         if self.existing and self.total > 1 and not (self.skip_existing and verbosity().quiet):
@@ -361,9 +352,12 @@ def attempt(process: Process, given: Input) -> Report | Exception:
         except Exception as error:
             return error
     said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
-    # functions of arrays call what they are given "image"
-    sentences = dict.fromkeys(re.sub("^image: ", lambda _: f"{given.source}: ", text) for text in said)
-    return replace(report, warnings=[*report.warnings, *sentences])
+    # functions of arrays do not know the name, and call what they are given "image", "images" or "X"
+    named = (s if s.startswith(given.source) else f"{given.source}: {re.sub('^(images?|X): ', '', s)}" for s in said)
+    sentences = dict.fromkeys(named)
+    where = [f"{line}, results in {given.place}" for line in report.lines[:1] if given.apart]
+    lines = [*where, *report.lines[len(where) :]]
+    return replace(report, lines=lines, warnings=[*report.warnings, *sentences])
 
 
 def attempt_in_processes(
@@ -407,11 +401,7 @@ def check_exists(*paths: str | Path, known: Sequence[str] = ()) -> None:
 
 
 def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Path | None) -> list[Input]:
-    """Return the inputs that one argument means: a file, the files of a folder, a pattern's matches or a sample.
-
-    Of a folder the files with one of the `suffixes` are taken, with `recursive` also those below, each with its
-    sub-folder as its place. `out`, the folder for the results, must not lie among them.
-    """
+    """Return what one argument means: files, each with its place below a folder, a pattern's matches or a sample."""
     if os.path.isdir(argument):
         _check_outside(argument, out, recursive)
         names = find_files(argument, suffixes, recursive=recursive)
@@ -419,20 +409,14 @@ def find_inputs(argument: str, suffixes: Sequence[str], recursive: bool, out: Pa
     return [Input(source) for source in expand_inputs([argument])]
 
 
-def _results_among(inputs: list[Input]) -> set[Input]:
-    """Return which files of a folder are results of others."""
-    from visionnmf.apps.made import is_made_beside
-
-    stems = {os.path.splitext(given.source)[0] for given in inputs}
-    return {given for given in inputs if is_made_beside(given.source, stems)}
-
-
 def placed(inputs: list[Input], out: Path | None) -> list[Input]:
     """Return inputs with the folders for their results in `out`, which mirror those of the inputs; no two clash."""
     if out is None:
         return [Input(given.source) for given in inputs]
-    places = place_results(inputs)
-    return [Input(given.source, str(out / place)) for given, place in zip(inputs, places, strict=True)]
+    places = place_results([(given.source, given.place) for given in inputs])
+    return [
+        Input(given.source, str(out / place), place != given.place) for given, place in zip(inputs, places, strict=True)
+    ]
 
 
 @contextmanager

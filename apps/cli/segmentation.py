@@ -79,15 +79,16 @@ def command(
             process = partial(process_image, wanted=wanted, outputs=outputs, force=existing.force)
         # Several images with outputs that join them, such as one COCO file for all, are written in a second step.
         files = joined_files(outputs.names, out) if len(inputs) > 1 else []
+        all_placed = [(given.source, given.place) for given in inputs]
         # A joined file of an earlier run of these images is written again, because images may have been added.
-        again = existing.force or existing.skip_existing or all(holds_only(file, inputs) for file in files)
+        again = existing.force or existing.skip_existing or all(holds_only(file, all_placed) for file in files)
         io.check_outputs(files, again, inputs=[given.source for given in inputs])
         run.skip_existing = existing.skip_existing
         reports = run.show_all(run.each(inputs, process, jobs=jobs))
-        usable = [given for given, report in zip(inputs, reports, strict=True) if report.state != "failed"]
+        usable = [place for place, report in zip(all_placed, reports, strict=True) if report.state != "failed"]
         for file in joined_files(tuple(FORMATS), out) if run.done else []:
             with run.attempt():
                 if file in files and join_coco(usable, file, force=again):
                     run.remark(f"wrote {file}")
-                elif file not in files and file.exists() and holds_only(file, inputs):
+                elif file not in files and file.exists() and holds_only(file, all_placed):
                     run.remark(f"{file}: of an earlier run")

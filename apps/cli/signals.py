@@ -12,13 +12,10 @@ from typing import Any
 
 from visionnmf.exceptions import VisionNMFError
 
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 AGAIN_AFTER = 0.01  # seconds until a signal is sent again that came at a moment where nothing may be raised
 
 _come = 0  # kept because a signal inside a compiler's callback comes out as another exception, or not at all
-
-
-class Terminated(KeyboardInterrupt):
-    """A signal other than Ctrl-C asks the process to end."""
 
 
 def number_come() -> int:
@@ -39,7 +36,7 @@ def on_signal(number: int, frame: FrameType | None) -> None:
         again.daemon = True
         again.start()
         return
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+    raise KeyboardInterrupt
 
 
 def _is_loading_a_kernel(frame: FrameType | None) -> bool:
@@ -74,9 +71,8 @@ def until_signal() -> Iterator[Callable[[], bool]]:
         if len(come) > 1:
             on_signal(number, frame)
 
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     mine = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
-    before = {number: signal.getsignal(number) for number in numbers if mine}
+    before = {number: signal.getsignal(number) for number in ENDING if mine}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, ask)

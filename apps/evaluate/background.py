@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
-from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError
-from visionnmf.io import output_folder, read_image, takes_files, to_grey8, write_image
+from visionnmf.exceptions import UnreadableError, UnsupportedError
+from visionnmf.io import read_image, takes_files, to_grey8
 from visionnmf.io.inputs import read_text
 
 from .background_baselines import METHODS
@@ -41,29 +41,25 @@ ERROR_PIXEL = 20  # grey levels
 BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
-def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks: bool = False) -> Study:
+def study(clips: Sequence[str], comparison: Comparison = Comparison()) -> Study:
     """Return the comparison of methods on clips with true masks.
 
     Clips are folders with `input` and `groundtruth` as changedetection.net has them, or folders of such. The baselines
-    "median", "mog2" and "knn" are always compared. With `masks` those of all frames are written to
-    ``METHOD/CATEGORY/CLIP/bin000001.png`` in the folder for results, as the tools of CDnet expect them. Several
-    processes disturb each other's frames per second. Raises UnreadableError if there is no clip with true masks.
+    "median", "mog2" and "knn" are always compared. Several processes disturb each other's frames per second. Raises
+    UnreadableError if there is no clip with true masks.
     """
-    if masks and comparison.out is None:
-        raise ParameterError("out must be a folder for the masks; got none; name one")
     chosen = chosen_methods(comparison, tuple(METHODS), ("ours",))
     methods = list(dict.fromkeys([*chosen, *BASELINES]))
     found = list(dict.fromkeys(clip for argument in clips for clip in find_clips(argument)))
-    folder = str(comparison.out) if masks else None
     return Study(
         jobs={
-            f"{number:03d}_{Path(clip).name}_{method}": (clip, method, folder)
+            f"{number:03d}_{Path(clip).name}_{method}": (clip, method)
             for number, clip in enumerate(found, start=1)
             for method in methods
         },
         work=score_file,
         columns=COLUMNS,
-        key=settings_key({"clips": found, "masks": masks}),
+        key=settings_key({"clips": found}),
         lines=_lines,
         heading=f"{counted(len(found), 'clip')}; means over clips, and of F over categories",
         inputs=list(clips),
@@ -71,9 +67,9 @@ def study(clips: Sequence[str], comparison: Comparison = Comparison(), *, masks:
 
 
 @takes_files
-def score_file(source: str, method: str, out: str | None) -> Rows:
-    """Return the row of one clip, as :func:`find_clips` returns it, and method; write its masks to `out`."""
-    return [score_clip(read_clip(source), method, out)]
+def score_file(source: str, method: str) -> Rows:
+    """Return the row of one clip, as :func:`find_clips` returns it, and method."""
+    return [score_clip(read_clip(source), method)]
 
 
 def _lines(rows: Rows) -> Rows:
@@ -88,8 +84,8 @@ def _lines(rows: Rows) -> Rows:
 # --- Scores of one clip ----------------------------------------------------------------------------------------------
 
 
-def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[str, Any]:
-    """Run a method over a clip and return its scores and costs by name; `folder`, unless it is None, gets the masks.
+def score_clip(clip: TrueClip, method: str) -> dict[str, Any]:
+    """Run a method over a clip and return its scores and costs by name.
 
     Only frames with a true mask are scored, and only a clip with a true background has errors of the background. The
     seconds are those of the processor without reading; the memory is what the work took beyond what was held before.
@@ -105,10 +101,6 @@ def score_clip(clip: TrueClip, method: str, folder: str | None = None) -> dict[s
             with aside:
                 if part.index in clip.scored:
                     counts.add(part.mask, clip.mask(part.index))
-                if folder is not None:
-                    there = Path(folder) / method / clip.category / clip.name
-                    output_folder(there)
-                    write_image(there / f"bin{clip.numbers[part.index]:06d}.png", part.mask, force=True)
     used = time.process_time() - start - aside.seconds
     elapsed = time.perf_counter() - began - aside.elapsed
     peak = _status("VmHWM")  # the peak of resident memory since `_reset_peak`, in KiB
@@ -291,7 +283,7 @@ def read_clip(source: str | Path) -> TrueClip:
         path, shape = truths[numbers[position]], frame(position).shape[:2]
         truth = to_grey8(read_image(path))
         if truth.shape != shape:
-            raise UnsupportedError(f"{path}: has another size, {truth.shape}, than its frame, {shape}")
+            raise UnsupportedError(f"{path}: has another size, {sized(truth.shape)}, than its frame, {sized(shape)}")
         return truth
 
     background = next((_eight_bits(folder / name) for name in BACKGROUNDS if (folder / name).is_file()), None)

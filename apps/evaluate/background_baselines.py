@@ -13,13 +13,13 @@ from typing import Any
 import cv2
 import numpy as np
 
-import visionnmf
 from visionnmf import choices
 from visionnmf.apps.background import make_separator, tuning
 from visionnmf.apps.background.frame_arrays import Floats, FrameArray, as_frames
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.separators import LowRank, Sampled, Separator
-from visionnmf.engine import robust_pca
+
+from . import robust_pca
 
 
 class TemporalMedian(Sampled):
@@ -40,11 +40,11 @@ class Signed(LowRank):
         super().__init__(random_state=random_state)
         self.method = method
 
-    def _model(self) -> Any:
+    def _found(self, X: Floats) -> Floats:
         settings = tuning.TUNING.baselines
         if self.method == "rpca":
-            return visionnmf.RPCA(tol=settings.tolerance)
-        return visionnmf.GoDec(settings.rank, sparse_share=settings.outliers, random_state=self.random_state)
+            return robust_pca.rpca(X, tol=settings.tolerance).components
+        return robust_pca.godec(X, settings.rank, settings.outliers, random_state=self.random_state).components
 
     def _codes(self, x: Floats) -> Floats:
         """Return the codes that are found for an orthonormal basis, which the solver needs, and turned back."""

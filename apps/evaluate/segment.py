@@ -1,7 +1,7 @@
 """Methods of segmentation, compared on images that people segmented.
 
 The scores are covering, probabilistic Rand index and variation of information at the best scale for all images (ODS)
-and at the best scale of each (OIS), and on request also precision, recall and F of the boundaries.
+and at the best scale of each (OIS).
 """
 
 from __future__ import annotations
@@ -19,17 +19,11 @@ from sklearn.cluster import KMeans, spectral_clustering
 from sklearn.preprocessing import StandardScaler
 
 from visionnmf import choices, io
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.runner import Rows, settings_key
 from visionnmf.apps.segmentation.network import load_network
 from visionnmf.apps.segmentation.regions import load_border_model
-from visionnmf.apps.segmentation.scores import (
-    COUNTS as BOUNDARY_COUNTS,
-    count_matches,
-    label_boundaries,
-    score_boundaries,
-    score_segmentation,
-)
+from visionnmf.apps.segmentation.scores import score_segmentation
 from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
@@ -142,22 +136,18 @@ METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
 }
 
 
-def study(
-    images: str | Path, truth: str | Path, comparison: Comparison = Comparison(), *, boundaries: bool = False
-) -> Study:
+def study(images: str | Path, truth: str | Path, comparison: Comparison = Comparison()) -> Study:
     """Return the comparison of methods on images that people segmented.
 
     The folder `truth` has the segmentations of each image NAME of the folder `images`: ``NAME.npz`` that holds
     `segmentations` (annotators, height, width), ``NAME.mat`` as in BSDS500, or label maps ``NAME.png``, ``NAME_1.png``,
-    ``NAME_2.png``, ... With `boundaries` the boundaries of segments are matched with those of the annotators, as the
-    Berkeley benchmark does, which takes seconds for each image and method. Raises UnreadableError if there is no image
-    with a segmentation.
+    ``NAME_2.png``, ... Raises UnreadableError if there is no image with a segmentation.
     """
     methods = chosen_methods(comparison, tuple(METHODS), tuple(METHODS))
     files = sorted(path for path in Path(images).glob("*") if path.suffix.lower() in choices.IMAGE_SUFFIXES)
     pictures = {path.stem: path for path in files}
     known = {name: truth_files(Path(truth), name) for name in pictures}
-    work = {name: (str(pictures[name]), known[name], methods, boundaries) for name in pictures if known[name]}
+    work = {name: (str(pictures[name]), known[name], methods) for name in pictures if known[name]}
     if not work:
         raise UnreadableError(f"{images}: no image with a segmentation in {truth}; give folders with equal names")
     # rows of an earlier run are used again only if this digest, which includes the learnt borders, is the same
@@ -165,8 +155,8 @@ def study(
     return Study(
         jobs=work,
         work=score_image,
-        columns=(*COLUMNS, *BOUNDARY_COUNTS) if boundaries else COLUMNS,
-        key=settings_key({"methods": methods, "boundaries": boundaries}, *model.trees, *load_network().values()),
+        columns=COLUMNS,
+        key=settings_key({"methods": methods}, *model.trees, *load_network().values()),
         lines=_lines,
         heading=f"{counted(len(work), 'image')}; best scale for all images, and for each (ois); perfect: 1, voi 0 bits",
         inputs=[str(images), str(truth)],
@@ -222,13 +212,12 @@ def _as_labels(picture: NDArray[Any]) -> NDArray[Any]:
 
 
 @io.takes_files
-def score_image(source: str, files: list[str], methods: tuple[str, ...], boundaries: bool) -> Rows:
+def score_image(source: str, files: list[str], methods: tuple[str, ...]) -> Rows:
     """Return a row of scores of the image file `source` for each method and scale; `files` hold its segmentations."""
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
-            raise MediaError(f"{source}: {image.shape[:2]} pixels, its segmentation {truth.shape}; they must be equal")
-    true_boundaries = [label_boundaries(truth) for truth in truths] if boundaries else []
+            raise MediaError(f"{source}: {sized(image.shape)}, and its segmentation {sized(truth.shape)}")
     rows: Rows = []
     for name in methods:
         found = {name: METHODS[name]}
@@ -241,11 +230,7 @@ def score_image(source: str, files: list[str], methods: tuple[str, ...], boundar
             for scale, labels in scales:
                 scores = score_segmentation(labels, truths)
                 row = {"image": Path(source).stem, "method": method, "scale": scale, "seconds": seconds}
-                row |= {"n_segments": len(np.unique(labels)), **scores._asdict()}
-                if boundaries:
-                    counts = count_matches(label_boundaries(labels), true_boundaries)
-                    row |= dict(zip(BOUNDARY_COUNTS, counts, strict=True))
-                rows.append(row)
+                rows.append(row | {"n_segments": len(np.unique(labels)), **scores._asdict()})
     return rows
 
 
@@ -274,8 +259,4 @@ def _summary(name: str, rows: Rows) -> dict[str, Any]:
         found[metric] = abs(float(ods[:, column].max()))
         found[metric + "_ois"] = abs(float(ois[column]))
     found["seconds"] = float(table("seconds")[:, 0].mean())  # all scales of an image have the same seconds
-    if BOUNDARY_COUNTS[0] in rows[0]:
-        scores = score_boundaries(table(*BOUNDARY_COUNTS))
-        found["boundary_precision"], found["boundary_recall"] = scores.precision, scores.recall
-        found["boundary_f"], found["boundary_f_ois"], found["boundary_ap"] = scores.ods, scores.ois, scores.ap
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from visionnmf._checks import brief, check_choice, check_image_shape, check_numb
 from visionnmf._pixel_range import BITS, bits_of, note_on
 from visionnmf._text import counted
 from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import UnseenWarning
 
 from .identities import Identity
 
@@ -28,9 +29,6 @@ Mask = NDArray[np.bool_]
 
 FEW_PIXELS = 16  # no image is smaller than this
 SHOWS_NOTHING = "shows nothing, because all its pixels are equal"  # of a file
-EMPTY = "X has images that show nothing"  # how warnings begin
-SHARED = "X has the same image of two people"
-COPIES = "X has copies of images"
 MOST_NAMED = 5  # images that a warning names
 WHITES = (1.0, *(2.0**bits - 1 for bits in BITS))  # the values of white that are known
 ABOVE = 2.0  # times white: up to this, larger values come from scaling images, and beyond it white is another one
@@ -100,24 +98,6 @@ def image_rows(X: Any) -> Array:
     if data.ndim != 2 or not data.size:
         raise ParameterError(f"X must have images as rows, with a pixel at least; got an array of shape {data.shape}")
     return data
-
-
-def check_labels(y: Any, X: Any) -> None:
-    """Raise ParameterError unless there is a label for each of the images `X`, and all are texts or all numbers."""
-    if isinstance(y, str):
-        raise ParameterError(f"y must have a label for each image; got {shown(y)}; make a list of it")
-    labels = np.asarray(y).tolist() if hasattr(y, "__array__") else y  # of pandas, too
-    if not isinstance(labels, list | tuple):
-        return  # scikit-learn checks the rest
-    for number, label in enumerate(labels):
-        # NaN is not equal to itself, and pandas has further objects for labels that are not known.
-        unknown = label is None or type(label).__name__ in ("NAType", "NaTType")
-        if unknown or (isinstance(label, float) and label != label):
-            raise ParameterError(f"y must say who is on each image; got {label} for image {number}; leave it out")
-    if len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers
-        raise ParameterError(f"y must be all texts or all numbers; got {shown(labels)}")
-    if isinstance(X, list | tuple | np.ndarray) and len(labels) != len(X):
-        raise ParameterError(f"y must have a label for each of the {len(X)} images; got {len(labels)}")
 
 
 def masked(images: Array, mask: ArrayLike | None) -> tuple[Array, Mask]:
@@ -229,15 +209,36 @@ def digests(images: Array, white: float) -> NDArray[np.int64]:
     return np.array([int.from_bytes(blake2b(row, digest_size=8).digest(), "big", signed=True) for row in levels])
 
 
-def warn_of_doubtful(
+def doubts_of_training(
+    images: Array, given: Mask, labels: Array, copies: NDArray[np.intp], names: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield a sentence for each doubt: images that show nothing, that people share, and `copies`, if these are many."""
+    named = _names(labels, names)
+    empty = empty_images(images, given).tolist()
+    yield from _nothing_on(empty, named)
+    pairs = [(one, other) for one, other in shared_images(images, labels) if one not in empty]
+    if pairs:
+        shared = _listed([f"{named[one]} and {named[other]}" for one, other in pairs])
+        yield f"the same image of two people: {shared}; keep each image for one person only"
+    if len(copies) > MANY_COPIES * len(labels):
+        yield (
+            f"{len(copies)} of {len(labels)} images are copies of another one of their person: "
+            f"{_listed([named[number] for number in copies])}; copies count as one image where images are left out to "
+            "judge"
+        )
+
+
+def doubts_of_added(
     identities: list[Identity], before: list[Any], labels: Array, empty: list[int], names: Sequence[str] | None
-) -> None:
-    """Warn of added images that were learnt `before`, as somebody, show no face, or are identified as another."""
+) -> Iterator[str]:
+    """Yield a sentence for each doubt: added images that show nothing, were learnt `before`, or are odd."""
+    named = _names(labels, names)
+    yield from _nothing_on(empty, named)
     doubts: dict[tuple[str, str], list[str]] = {}
     for number, (one, known) in enumerate(zip(identities, before, strict=True)):
-        if number in empty:  # of which another warning speaks
+        if number in empty:
             continue
-        name = _called(names, labels, number)
+        name = named[number]
         if known is not None:
             doubts.setdefault(("is", "are already there"), []).append(f"{name} (of {shown(known)})")
         elif one.reason == "unlike":
@@ -246,10 +247,27 @@ def warn_of_doubtful(
             doubts.setdefault(("looks", "look like somebody else"), []).append(f"{name} (like {shown(one.person)})")
     for (verb, words), found in doubts.items():
         words = f"{verb} {words.partition(' ')[2]}" if len(found) == 1 else words
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        listed = ", ".join(found[:MOST_NAMED])
         count = counted(len(found), "added image")
-        _warn(f"{count} {words}: {listed}{more}; added nevertheless; check the names and the images")
+        yield f"{count} {words}: {_listed(found)}; added nevertheless; check the names and the images"
+
+
+def _names(labels: Array, names: Sequence[str] | None) -> Sequence[str]:
+    """Return what sentences call each image: by default its number and its label."""
+    numbered = enumerate(labels.tolist())
+    return [f"{number} ({shown(label)})" for number, label in numbered] if names is None else names
+
+
+def _nothing_on(empty: list[int], named: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about images on which nothing can be seen, if there are any."""
+    if empty:
+        listed = _listed([named[number] for number in empty])
+        yield f"images that show nothing, because all pixels that are not masked are equal: {listed}; leave them out"
+
+
+def _listed(found: list[str]) -> str:
+    """Return the first of many names, and how many more there are."""
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"{', '.join(found[:MOST_NAMED])}{more}"
 
 
 def different_images(
@@ -294,56 +312,6 @@ def _coarse(images: Array, hidden: Mask, image_shape: tuple[int, int] | None) ->
         rows = gaussian_filter(pictures, (0, image_shape[0] / BLUR, image_shape[1] / BLUR)).reshape(rows.shape)
     rows -= rows.mean(axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny))
-
-
-def warn_of_empty(images: Array, missing: Mask, labels: Array, names: Sequence[str] | None = None) -> list[int]:
-    """Warn if images from which people are learnt show nothing, by `names` or `labels`, and return their numbers."""
-    empty = empty_images(images, missing)
-    if len(empty):
-        named = ", ".join(_called(names, labels, number) for number in empty[:MOST_NAMED])
-        more = f" and {len(empty) - MOST_NAMED} more" if len(empty) > MOST_NAMED else ""
-        _warn(
-            f"{EMPTY}: the visible pixels are all equal, or all pixels are masked, on images {named}{more}; leave them "
-            "out"
-        )
-    return [int(number) for number in empty]
-
-
-def warn_of_shared(images: Array, labels: Array, empty: list[int]) -> None:
-    """Warn if people share an image; those that show nothing, whose numbers are `empty`, do not count."""
-    pairs = [pair for pair in shared_images(images, labels) if pair[0] not in empty]
-    if pairs:
-        one, other = pairs[0]
-        more = f", and {counted(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
-        _warn(
-            f"{SHARED}: images {one} ({_name(labels, one)}) and {other} ({_name(labels, other)}){more}; keep each "
-            "image for one person only"
-        )
-
-
-def warn_of_copies(copies: NDArray[np.intp], labels: Array) -> None:
-    """Warn if many images, whose numbers are `copies`, are copies of others of the same person."""
-    if len(copies) > MANY_COPIES * len(labels):
-        _warn(
-            f"{COPIES}: {len(copies)} of {len(labels)}, such as image {copies[0]} ({_name(labels, copies[0])}), show "
-            "the same photograph as another image of their person; copies count as one image where images are left "
-            "out to judge"
-        )
-
-
-def _called(names: Sequence[str] | None, labels: Array, number: int) -> str:
-    """Return how a message calls an image: by its name, or its number and label."""
-    return f"{number} ({_name(labels, number)})" if names is None else names[number]
-
-
-def _name(labels: Array, number: int) -> str:
-    """Return how a message shows a label: without its type in NumPy."""
-    return shown(labels[number : number + 1].tolist()[0])
-
-
-def _warn(sentence: str) -> None:
-    """Warn at the line that called `fit` or `add`."""
-    warnings.warn(sentence, UserWarning, stacklevel=4)
 
 
 # --- missing pixels ---------------------------------------------------------------------------------------------------
@@ -508,10 +476,17 @@ def winsorise(images: Array, reconstructions: Array, outliers: float, scale: Any
 
 def fitted_to(model: NMF, data: Array, missing: Mask) -> tuple[Array, float]:
     """Fit a model to training images; return their reconstructions, and the scale of the noise."""
-    codes = model.fit_transform(data, weights=~missing) if missing.any() else model.fit_transform(data)
+    codes = _shown_codes(model.fit_transform, data, missing)
     reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
     residuals = (data - reconstructions)[~missing]
     return reconstructions, float(noise_scale(residuals)) if len(residuals) else 0.0
+
+
+def _shown_codes(find: Callable[..., Array], data: Array, missing: Mask) -> Array:
+    """Return the codes that `find` finds of the pixels that are not missing; images without any are reported apart."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        return find(data, weights=~missing if missing.any() else None)
 
 
 def decomposed(
@@ -519,7 +494,7 @@ def decomposed(
     image_shape: tuple[int, int] | None,
 ) -> Decomposition:  # fmt: skip
     """Return what a fitted `model` makes of new images; `scale` and `outliers` are those of the training images."""
-    codes = model.transform(data, weights=~missing) if missing.any() else model.transform(data)
+    codes = _shown_codes(model.transform, data, missing)
     reconstructions = (codes @ model.components_).astype(data.dtype, copy=False)
     residuals = np.abs(data - reconstructions)
     own = noise_scales(residuals, missing)

@@ -25,6 +25,7 @@ from visionnmf._checks import (
     check_count,
     check_flag,
     check_image_shape,
+    check_labels,
     check_number,
     check_saved,
     check_texts,
@@ -102,9 +103,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         Height and width, without which blocks are not searched for.
     unknown_rate : float in (0, 1), default=0.05
         Share of unknown people who may be taken for a known one; sets the threshold.
-    thorough : bool, default=False
-        Whether all pixels of clean images with more than 1300 pixels set the threshold, instead of a grid of them. It
-        takes twice as long. All pixels of noisy images set it in any case.
     calibrate : bool, default=True
         Whether `fit` sets the threshold and the other limits of :meth:`identify`. Without them it takes about half of
         the time, and :meth:`predict` returns the same, but :meth:`identify` needs a threshold.
@@ -202,7 +200,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
     missing: str = choices.FACE_MISSING_AUTO
     image_shape: tuple[int, int] | None = None
     unknown_rate: float = choices.FACE_UNKNOWN_RATE
-    thorough: bool = False
     calibrate: bool = True
     random_state: Any = None
 
@@ -213,7 +210,13 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, mask: ArrayLike | None = None, progress: Progress | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        mask: ArrayLike | None = None,
+        progress: Progress | None = None,
+        *,
+        names: Sequence[str] | None = None,
     ) -> FaceRecognizer:
         """Learn people `y` from images as the rows of `X`, in which float64 stays float64, integers become float32.
 
@@ -226,6 +229,8 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         progress : callable, optional
             Called as ``progress(stage, done, total)`` after each fit of a model, and each iteration of the one that
             learns the people. The stages choose the search for missing pixels, learn, and set the threshold.
+        names : sequence of str, optional
+            What warnings call the images; by default their numbers.
 
         Raises
         ------
@@ -234,13 +239,14 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """
         step = check_callable(progress, "progress") or (lambda *_: None)
         data, given, labels = self._check_training(X, y, mask)
-        of_images.warn_of_shared(data, labels, of_images.warn_of_empty(data, given, labels))
+        _check_names(names, data)
         if self.calibrate:
             warn_of_few(len(self.classes_), self.unknown_rate)
         # Copies would recognise each other where images are left out.
         different = of_images.different_images(data, given, self.labels_, self.image_shape)
         self.copies_ = np.delete(np.arange(len(data)), different)
-        of_images.warn_of_copies(self.copies_, labels)
+        for sentence in of_images.doubts_of_training(data, given, labels, self.copies_, names):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
         self.digests_ = of_images.digests(data, self.white_)
         self._learn(data, given, different, step)
         return self
@@ -294,7 +300,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         """Return checked images, the caller's mask, and labels; set who is on the images, and what grey values mean."""
         self._check_parameters()
         of_images.check_images(X)
-        of_images.check_labels(y, X)
+        check_labels(y, len(X) if isinstance(X, list | tuple | np.ndarray) else None, "image")
         data, labels = validate_data(self, X, y, **FLOATS)
         data, given = of_images.masked(data, mask)
         # Two of each, because scikit-learn takes labels of which most are different for a regression.
@@ -372,7 +378,7 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         grain = of_images.grain(np.where(missing, drawn, data), self.image_shape) / self.white_  # of all pixels
         pixels, shape = np.arange(data.shape[1]), self.image_shape
         # A grid of pixels saves time, but noise (`scale_`) cancels out less over few: the threshold would be too high.
-        if not self.thorough and self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
+        if self.scale_ <= CLEAN_SCALE * self.white_ and missing.mean() <= CLEAN_MISSING:
             pixels, shape = by_distance.pixel_grid(shape, data.shape[1])
         self.threshold_pixels_ = pixels
         data, missing, found = data[:, pixels], missing[:, pixels], []
@@ -415,25 +421,21 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, mask : array-like
+        X, y, mask, names : array-like
             As for :meth:`fit`.
-        names : sequence of str, optional
-            What warnings call the images; by default their numbers.
 
         Returns
         -------
         FaceRecognizer
         """
         data, missing = self._check_new(X, mask)
-        of_images.check_labels(y, data)
+        check_labels(y, len(data), "image")
         labels = column_or_1d(y)
         check_consistent_length(data, labels)
-        if names is not None and len(names) != len(data):
-            raise ParameterError(f"names must be one for each image, {len(data)}; got {len(names)}")
+        _check_names(names, data)
         first = self.classes_.tolist()[0]
         if {isinstance(label, str) for label in labels.tolist()} != {isinstance(first, str)}:  # all would become texts
             raise ParameterError(f"y must be labels like those of fit, such as {first!r:.40}; got {shown(labels)}")
-        empty = of_images.warn_of_empty(data, missing, labels, names)
         parts = self._decompose(data, missing)
         unlike, _ = self._unlikeness(data, missing, parts)
         limits = dict(zip(self.classes_, self.unlike_, strict=True))
@@ -451,7 +453,9 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
             owners.setdefault(number, person)
         self.digests_ = np.concatenate([self.digests_, new])
         self._fit_classifier()
-        of_images.warn_of_doubtful(identities, before, labels, empty, names)
+        empty = of_images.empty_images(data, missing).tolist()
+        for sentence in of_images.doubts_of_added(identities, before, labels, empty, names):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
         return self
 
     def distances(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
@@ -607,7 +611,6 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         check_choice(self.rule, "rule", choices.FACE_RULES)
         check_choice(self.missing, "missing", (choices.FACE_MISSING_AUTO, *choices.FACE_MISSING))
         check_count(self.n_components, "n_components")
-        check_flag(self.thorough, "thorough")
         check_flag(self.calibrate, "calibrate")
         check_number(self.unknown_rate, "unknown_rate", 0, 1, without_low=True, without_high=True)
         given: Any = self.outliers
@@ -658,6 +661,12 @@ class FaceRecognizer(SaveableEstimator, ClassifierMixin, BaseEstimator):
         self.missing_scores_, self.outliers_scores_, self.mixture_scores_ = {}, {}, {}  # files have none
         self.left_out_ = by_distance.NOBODY
         self._fit_classifier()
+
+
+def _check_names(names: Sequence[str] | None, data: Array) -> None:
+    """Raise ParameterError unless there is a name for each image, where there are names."""
+    if names is not None and len(names) != len(data):
+        raise ParameterError(f"names must be one for each image, {len(data)}; got {len(names)}")
 
 
 def warn_of_few(n_people: int, unknown_rate: float) -> None:

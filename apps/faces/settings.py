@@ -41,9 +41,6 @@ class FaceTraining:
             high=0.5,
         ),
     ] = choices.FACE_UNKNOWN_RATE
-    thorough: Annotated[bool, Option("Set the threshold by all pixels of large images, also if they are clean.")] = (
-        False
-    )
     random_state: Seed = choices.RANDOM_STATE
 
 

@@ -66,67 +66,39 @@ def _check(state: Any) -> FaceModel:
     return FaceModel(check_model(FaceRecognizer)(state["recognizer"]), check_flag(state["detect"], "detect"))
 
 
-FILE = ModelFile(
-    "faces",
-    version=16,
-    title="a model of faces",
-    origin="make one with 'visionnmf faces train'",
-    smaller="train fewer people a model",
-    find_class=class_finder(FaceRecognizer, Weights, others=(find_class,)),
-    check=_check,
-)
-
-
-def save(model: FaceModel | FaceRecognizer, path: str | Path, *, force: bool = False) -> None:
-    """Write a recogniser that was fitted with names as labels and an image shape.
-
-    The file holds what new images need. It does not hold ``reconstructions_``, ``corrupted_``, ``copies_``,
-    ``threshold_pixels_`` and ``feature_names_in_``, which :func:`load` therefore cannot restore, nor the scores of what
-    was chosen.
-
-    Parameters
-    ----------
-    model : FaceModel or FaceRecognizer
-    path : str or Path
-        The file to write, usually ``*.npz``. It is written completely or not at all.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If the labels are not texts, which ``y.astype(str)`` makes of them before fit, or there is no image_shape.
-    OutputExistsError
-        If `path` exists and `force` is false.
-    MediaError
-        If `path` cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.faces import load, save
-    >>> save(load("people.npz"), "copy.npz", force=True)
-    >>> load("copy.npz").recognizer.image_shape
-    (12, 10)
-    """
+def _state(model: FaceModel | FaceRecognizer) -> dict[str, Any]:
+    """Return what a file holds of a model, or of a recogniser: what new images need."""
     if isinstance(model, FaceRecognizer):
         check_is_fitted(model)
         model = FaceModel(model)
     if not isinstance(model, FaceModel):
         raise ParameterError(f"model must be a FaceModel or a FaceRecognizer, and comes first; got {shown(model)}")
-    recognizer = model.recognizer
-    names = recognizer.classes_.tolist()
+    names = model.recognizer.classes_.tolist()
     if not all(isinstance(name, str) for name in names):
         raise ParameterError(
             f"recognizer must have texts as labels to be saved; got {names[0]!r:.40}; fit it with "
             "numpy.asarray(y).astype(str)"
         )
-    if recognizer.image_shape is None:
+    if model.recognizer.image_shape is None:
         raise ParameterError("recognizer must have an image_shape to be saved; got None; give the height and width")
-    FILE.save({"recognizer": recognizer, "detect": model.detect}, path, force=force)
+    return {"recognizer": model.recognizer, "detect": model.detect}
+
+
+FILE = ModelFile(
+    "faces",
+    version=17,
+    title="a model of faces",
+    origin="make one with 'visionnmf faces train'",
+    smaller="train fewer people a model",
+    find_class=class_finder(FaceRecognizer, Weights, others=(find_class,)),
+    check=_check,
+    taken_apart=_state,
+)
+save = FILE.save
 
 
 def load(path: str | Path) -> FaceModel:
-    """Read a recogniser that :func:`save` wrote. Untrusted files are safe to read.
+    """Read a recogniser that `save` wrote. Untrusted files are safe to read.
 
     Parameters
     ----------
@@ -145,14 +117,14 @@ def load(path: str | Path) -> FaceModel:
 
     Examples
     --------
-    >>> from visionnmf.apps.faces import load
-    >>> load("people.npz").recognizer.classes_.tolist()
+    >>> from visionnmf.apps.faces import load, save
+    >>> save(load("people.npz"), "copy.npz", force=True)
+    >>> load("copy.npz").recognizer.classes_.tolist()
     ['ada', 'ben', 'cy']
     """
     if isinstance(path, str | Path) and Path(path).suffix.lower() in choices.IMAGE_SUFFIXES:
         raise UnreadableError(f"{path}: an image, and a model of faces is needed, which comes before the images")
-    model: FaceModel = FILE.load(path)
-    return model
+    return FILE.load(path)
 
 
 def load_estimator(path: str | Path) -> FaceRecognizer:

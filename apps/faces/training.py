@@ -27,7 +27,7 @@ from visionnmf.io.inputs import check_is_path
 
 from .distances import CONFIDENCE, UNKNOWN_LEAST
 from .figures import residual_picture
-from .images import COPIES, SHARED, SHOWS_NOTHING, empty_images, shared_images
+from .images import SHOWS_NOTHING, empty_images
 from .reading import as_rows, open_faces
 from .recognizer import FEW, FaceRecognizer
 from .settings import FaceReading, FaceTraining
@@ -171,11 +171,11 @@ def train(
     names = np.array(faces.names)[faces.labels - 1] if faces.names else faces.labels.astype(str)
     recognizer = FaceRecognizer(image_shape=shape, **asdict(training))
     with warnings.catch_warnings():
-        # other sentences name the files of copies and shared images, and the summary speaks of few people
-        for message in (COPIES, FEW, SHARED):
-            warnings.filterwarnings("ignore", message)
-        recognizer.fit(as_rows(faces.images), names, progress=progress)
-    notes = _doubtful_images(faces, recognizer)
+        warnings.filterwarnings("ignore", FEW)  # the summary speaks of few people
+        recognizer.fit(as_rows(faces.images), names, progress=progress, names=faces.files)
+    if (rejected := recognizer.false_rejection_rate_) > USELESS:
+        sentence = f"it would reject {rejected:.0%} of new images of its own people; check who is on the images"
+        warnings.warn(f"this model is of no use: {sentence}", UserWarning, stacklevel=2)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
     panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)
@@ -190,13 +190,6 @@ def train(
             write_image(file, draw(), force=force)
         save(trained, model, force=force)
     outputs = [str(path) for path in files]
-    n_pixels = shape[0] * shape[1]
-    used = len(recognizer.threshold_pixels_)
-    if used < n_pixels and recognizer.threshold_ > 0:
-        notes.append(
-            f"the threshold was set by {used} of the {n_pixels} pixels, because the images have little noise; "
-            "thorough=True uses all, which takes twice as long"
-        )
     return Report(
         figures=_figures(recognizer, len(names)),
         lines=_lines(recognizer, len(names)),
@@ -204,7 +197,6 @@ def train(
         inputs=[str(source)],
         outputs=outputs,
         skipped=skipped,
-        notes=notes,
         shown={"sheets": _people(faces, names), "drawings": drawings | _curves(recognizer)},
     )
 
@@ -242,25 +234,6 @@ def _without_empty(faces: Faces, skipped: list[str]) -> tuple[Faces, list[str]]:
         raise UnreadableError(skipped[0])
     images, labels, files = (np.delete(part, empty, axis=0) for part in (faces.images, faces.labels, files))
     return replace(faces, images=images, labels=labels, files=tuple(files.tolist())), skipped
-
-
-def _doubtful_images(faces: Faces, recognizer: FaceRecognizer) -> list[str]:
-    """Return a sentence about copies; warn of images that two people share, and of a model that is of no use."""
-    rejected, files, copies = recognizer.false_rejection_rate_, faces.files, recognizer.copies_.tolist()
-    pairs = [f"{files[one]} and {files[other]}" for one, other in shared_images(faces.images, faces.labels)]
-    if pairs:
-        sentence = f"are the same image of two people{_more(pairs, 'pair')}; remove it from one of them"
-        warnings.warn(f"{pairs[0]} {sentence}", UserWarning, stacklevel=3)
-    if rejected > USELESS:
-        sentence = f"it would reject {rejected:.0%} of new images of its own people; check who is on the images"
-        warnings.warn(f"this model is of no use: {sentence}", UserWarning, stacklevel=3)
-    sentence = f"is a copy of another image of the same person{_more(copies, 'image')}; copies count as one image for"
-    return [f"{files[number]} {sentence} the threshold and its error rates" for number in copies[:1]]
-
-
-def _more(found: list[Any], kind: str) -> str:
-    """Return how many there are besides the first, in words."""
-    return f", and also {counted(len(found) - 1, f'further {kind}')}" if len(found) > 1 else ""
 
 
 def add_person(

@@ -27,7 +27,6 @@ def extract_features(
     kinds: Sequence[str | Extractor] = choices.FEATURE_KINDS,
     files: ExtractorFiles = ExtractorFiles(),
     n_jobs: int | None = None,
-    verbatim: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -45,8 +44,6 @@ def extract_features(
         Fitted extractors to use in place of `kinds`, and a file for the fitted extractors.
     n_jobs : int or None, default=None
         Number of processes; -1 uses all processors.
-    verbatim : bool, default=False
-        Write names of files to ``.csv`` as they are, even if a spreadsheet would take them for formulas.
     force : bool, default=False
         Whether existing outputs may be replaced.
     progress : callable, optional
@@ -103,7 +100,7 @@ def extract_features(
         list(extraction.views_),
     )
     with together():
-        write_table(table, out, force=force, verbatim=verbatim)
+        write_table(table, out, force=force)
         if files.save is not None:
             save_extraction(extraction, files.save, force=force)
     seconds = time.perf_counter() - start

@@ -4,8 +4,6 @@
 ``plain``      one command line on each line
 ``bash``       history with ``#1700000000`` before each command
 ``zsh``        extended history, ``: 1700000000:0;command``
-``fish``       history of fish, ``- cmd: command`` and ``  when: 1700000000``
-``numbered``   what ``history`` prints: a number before each command, perhaps also a date and a time
 ``csv``        a header with a command column, usually also a user and a time column; comma, semicolon or tab
 ``jsonl``      one JSON object on each line, with the keys of the columns of ``csv``
 =============  ======================================================================================================
@@ -62,15 +60,6 @@ ODD = {  # what cannot be read of a line, and the cure
 
 _BASH = re.compile(r"#(\d{8,11})\s*$")
 _ZSH = re.compile(r": (\d{1,11}):\d+;")
-_FISH = re.compile(r"- cmd: ")
-_FISH_TIME = re.compile(r"  when: (\d{1,11})\s*$")
-_FISH_ESCAPE = re.compile(r"\\([\\n])")
-# After the number come a date and a time in ISO 8601, or what is skipped: others in digits, or as date(1) writes them.
-_NUMBERED = re.compile(
-    r" *(\d{1,7})[*\s]\s+(?:(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\s+"
-    r"|[A-Z][a-z]{2} [\w ]*\d\d?:\d\d[:\d]*\s+(?:(?:[AP]M|[A-Z]{3,4}|\d{4})\s+)*"
-    r"|(?:[\[(]?\d+(?:[-/.:T+]\d+)+[\])]?\s+)+)?(?=\S)"
-)
 
 NAME_CHARACTERS = 128  # kept of the name of a command
 TEXT_CHARACTERS = 200  # of a line that are shown
@@ -127,9 +116,8 @@ def read_events(
     source : str, Path or iterable of str
         A file, ``-`` for standard input, or lines. A None among the lines is passed on.
     format : str, default="auto"
-        ``"plain"``, ``"bash"``, ``"zsh"``, ``"fish"``, ``"numbered"``, ``"csv"``, ``"jsonl"``, or ``"auto"``:
-        recognised by the first 50 lines. A warning says how many times, names of users, and lines of ``csv`` and
-        ``jsonl`` cannot be read.
+        ``"plain"``, ``"bash"``, ``"zsh"``, ``"csv"``, ``"jsonl"``, or ``"auto"``: recognised by the first 50 lines. A
+        warning says how many times, names of users, and lines of ``csv`` and ``jsonl`` cannot be read.
     user : str or None, default=None
         The user where the log names none; None: the name of the file without suffix, or ``"user"``.
     whole_lines : bool, default=False
@@ -253,8 +241,8 @@ def _recognised(texts: list[str], name: str) -> str:
         cure = "write one object a line, for instance by: jq -c; or give format='plain'"
         raise UnreadableError(f"{name}: JSON of many lines, or a list; {cure}")
     format = _format_of(texts)
-    if texts and format in ("plain", "numbered"):
-        _check_commands(texts, format, name)
+    if texts and format == "plain":
+        _check_commands(texts, name)
     return format
 
 
@@ -275,15 +263,12 @@ def _format_of(texts: list[str]) -> str:
     tests: dict[str, Callable[[str], object]] = {
         "jsonl": lambda line: line.lstrip().startswith("{") and line.rstrip().endswith("}"),
         "zsh": _ZSH.match,
-        "numbered": _NUMBERED.match,
     }
     for name, test in tests.items():
         if 2 * sum(bool(test(line)) for line in texts) >= len(texts):
             return name
     if sum(bool(_BASH.match(line)) for line in texts) * 4 >= len(texts):
         return "bash"
-    if any(map(_FISH.match, texts)) and all(_FISH.match(line) or line.startswith("  ") for line in texts):
-        return "fish"
     try:
         columns = next(csv.reader([texts[0]], delimiter=_delimiter(texts[0])), [])
     except csv.Error:
@@ -292,19 +277,18 @@ def _format_of(texts: list[str]) -> str:
     return "csv" if _column(columns, keys) is not None else "plain"
 
 
-def _check_commands(texts: list[str], format: str, name: str) -> None:
-    """Raise UnreadableError if what the first lines of a log would be read as can hardly be commands."""
+def _check_commands(texts: list[str], name: str) -> None:
+    """Raise UnreadableError if the first lines of a log can hardly be commands."""
     cure = "if each line is a command nevertheless, give format='plain'"
     mark = _delimiter("".join(texts[:1]))
     columns = "".join(texts[:1]).split(mark)
     alike = sum(line.count(mark) == len(columns) - 1 for line in texts)
     # a short log is a table if it also begins with names of columns
     likely = len(texts) >= LEAST_LINES or (len(texts) > 1 and all(map(_COLUMN.fullmatch, columns)))
-    if format == "plain" and len(columns) > 1 and alike >= ALIKE * len(texts) and likely:
+    if len(columns) > 1 and alike >= ALIKE * len(texts) and likely:
         known = ", ".join(COMMAND_KEYS)
         raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
-    lines = filter(None, map(_reader(format, name), texts))
-    found = [program for line in lines for program in programs(line.text, False)[:1]]
+    found = [program for line in texts for program in programs(line, False)[:1]]
     different, what = set(found), ""
     if len(different) == len(found) and len(texts) >= LEAST_LINES:
         what = "all different"
@@ -317,7 +301,7 @@ def _check_commands(texts: list[str], format: str, name: str) -> None:
             f"{name}: no history of a known format: its first {len(found)} commands would be {what}; {cure}"
         )
     prose = sum(map(_is_prose, texts))
-    if format == "plain" and len(texts) >= PROSE_LINES and prose >= PROSE_SHARE * len(texts):
+    if len(texts) >= PROSE_LINES and prose >= PROSE_SHARE * len(texts):
         like = f"{prose} of its first {len(texts)} lines look like sentences or Markdown"
         raise UnreadableError(f"{name}: a text, and no history: {like}; {cure}")
 
@@ -335,8 +319,6 @@ def _reader(format: str, name: str) -> Callable[[str], _Found | None]:
         "plain": _Found,  # the line itself is a command line, without user and time
         "bash": _BashReader(),
         "zsh": _ZshReader(),
-        "fish": _FishReader(),
-        "numbered": _read_numbered,
         "csv": _CsvReader(name),
         "jsonl": _read_json,
     }
@@ -369,32 +351,6 @@ class _ZshReader:
         time = float(match[1]) if match else self.time
         self.time = time if line.endswith("\\") else None
         return _Found(line[match.end() if match else 0 :].rstrip("\\"), time=time)
-
-
-class _FishReader:
-    """Reads a history of fish, in which the time comes after the command and before the files that it names."""
-
-    def __init__(self) -> None:
-        self.command = ""  # the latest, whose time is still to come
-
-    def __call__(self, line: str) -> _Found | None:
-        """Keep a command until its time comes."""
-        if match := _FISH.match(line):
-            before, self.command = (
-                self.command,
-                _FISH_ESCAPE.sub(lambda found: ";" if found[1] == "n" else "\\", line[match.end() :]),
-            )
-            return _Found(before) if before else None
-        if (match := _FISH_TIME.match(line)) and self.command:
-            command, self.command = self.command, ""
-            return _Found(command, time=float(match[1]))
-        return None
-
-
-def _read_numbered(line: str) -> _Found | None:
-    """Read what ``history`` prints; a line without a number goes on with the command before it."""
-    match = _NUMBERED.match(line)
-    return _Found(line[match.end() :], time=_seconds(match[2])) if match else _Found(line)
 
 
 class _CsvReader:

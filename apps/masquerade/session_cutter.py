@@ -111,7 +111,7 @@ def sessions(
     """
     check_count(size, "size")
     if idle is not None and not idle > 0:
-        raise ParameterError(f"idle must be None or a number of seconds > 0; got {idle!r}")
+        raise ParameterError(f"idle must be a number of seconds > 0; got {idle!r}")
     cutter = _Cutter(size, idle, clock, origins, known)
     for event in events:
         if event is None:  # nothing new: sessions of users who have been silent for long enough end

@@ -336,6 +336,8 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         """
         check_is_fitted(self, "profile_")
         counted = _count_all(X)
+        if not counted:
+            raise ParameterError("X must hold at least one session; got none")
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:

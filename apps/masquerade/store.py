@@ -144,44 +144,11 @@ def _make_profile(scorer: SessionScorer, *parts: Any) -> Profile:
     return profile
 
 
-FILE = ModelFile(
-    "masquerade",
-    version=6,
-    title="a masquerade model",
-    origin="make one with 'visionnmf masquerade train'",
-    smaller="train fewer users a model",
-    find_class=class_finder(SessionScorer),
-    check=_check,
-)
 COUNTED = ("text_lengths", "pairs", "row_counts")
 
 
-def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: bool = False) -> None:
-    """Write a model.
-
-    Parameters
-    ----------
-    model : MasqueradeModel or SessionScorer
-        The model; commands must be strings. A scorer alone is that of the user "user".
-    path : str or Path
-        The file to write, usually ``*.npz``. It is written completely or not at all.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    ParameterError
-        If a command is not a string, or a number is not allowed, such as an infinite threshold.
-    MediaError
-        If the users have too many commands for one file, or it exists, or cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import load, save
-    >>> save(load("users.npz"), "copy.npz", force=True)
-    >>> load("copy.npz").size
-    20
-    """
+def _state(model: MasqueradeModel | SessionScorer) -> dict[str, Any]:
+    """Return what a file holds of a model; a scorer alone is that of the user "user"."""
     if isinstance(model, SessionScorer):
         model = MasqueradeModel({"user": model})
     profiles = {name: scorer.profile_ for name, scorer in model.scorers.items()}
@@ -193,11 +160,9 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
     users = zip((Profile(), *profiles.values()), (Learnt(), *learnt), strict=True)
     parts = [_parts_of(*user) for user in users]  # the empty one, if there are no users
     if sum(len(own[name]) for own in parts for name in COUNTED) > MAX_COUNTS:
-        raise TooLargeError(
-            f"{path}: the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}"
-        )
+        raise TooLargeError(f"the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}")
     lengths = [[len(array) for array in own.values()] for own in parts[1:]]
-    state = {
+    return {
         **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},
         "names": list(model.scorers),
         "scorers": list(model.scorers.values()),
@@ -205,7 +170,6 @@ def save(model: MasqueradeModel | SessionScorer, path: str | Path, *, force: boo
         "lengths": np.array(lengths, np.int64).reshape(-1, len(PARTS)),
         "arrays": {name: np.concatenate([own[name] for own in parts]) for name in PARTS},
     }
-    FILE.save(state, path, force=force)
 
 
 def _parts_of(profile: Profile, learnt: Learnt) -> dict[str, NDArray[Any]]:
@@ -229,32 +193,17 @@ def _parts_of(profile: Profile, learnt: Learnt) -> dict[str, NDArray[Any]]:
     return {name: np.array(found[name], dtype).reshape(-1, *shape) for name, (shape, dtype, _, _) in PARTS.items()}
 
 
-def load(path: str | Path) -> MasqueradeModel:
-    """Read a model. Untrusted files are safe to read.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file that :func:`save` wrote.
-
-    Returns
-    -------
-    MasqueradeModel
-        The model; its scores are those of the model that was saved, up to rounding.
-
-    Raises
-    ------
-    MediaError
-        If the file is missing, damaged, too large, not a masquerade model, or of another version of visionnmf.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.masquerade import load
-    >>> sorted(load("users.npz").scorers)
-    ['ada', 'ben']
-    """
-    model: MasqueradeModel = FILE.load(path)
-    return model
+FILE = ModelFile(
+    "masquerade",
+    version=6,
+    title="a masquerade model",
+    origin="make one with 'visionnmf masquerade train'",
+    smaller="train fewer users a model",
+    find_class=class_finder(SessionScorer),
+    check=_check,
+    taken_apart=_state,
+)
+save, load = FILE.save, FILE.load
 
 
 def load_estimator(path: str | Path) -> SessionScorer:

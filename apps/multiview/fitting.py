@@ -139,7 +139,7 @@ def fit_views(
     nmf, notes = _fit(ready, settings, progress)
     with together():
         # `extraction` has described the images of views that are folders of images, and is None if there are none
-        save(ViewModel(nmf, preparation, found.extraction, found.columns), model, force=force)
+        save(ViewModel(nmf, preparation, found.extraction, found.columns, key), model, force=force)
         if picture is not None:
             _draw_usage(nmf, picture, force=force)
     used = nmf.view_usage_ > 0  # (n_components, n_views): which view uses which component
@@ -232,7 +232,7 @@ def transform_views(
     codes : str or Path
         The file to write: ``.csv``, with the samples' keys, or ``.npy``.
     key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
+        The column by which rows are matched; None takes that of training if all files have keys, and else the position.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -259,7 +259,7 @@ def transform_views(
     check_outputs([codes], force, inputs=[model, *read_files(sources)])
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))
-    _write(codes, W, found.keys, [key or "key", *(f"component{k}" for k in range(W.shape[1]))], force)
+    _write(codes, W, found.keys, [key or known.key or "key", *(f"component{k}" for k in range(W.shape[1]))], force)
     return Report(
         figures={"samples": len(W), "n_components": W.shape[1]},
         lines=[f"{counted(len(W), 'sample')}, {counted(W.shape[1], 'code')} each"],
@@ -284,7 +284,7 @@ def impute_views(
     out : str or Path
         Folder for the files, which is created if it is missing.
     key : str or None, default=None
-        The column by which rows are matched; None matches them by position.
+        The column by which rows are matched; None takes that of training if all files have keys, and else the position.
     force : bool, default=False
         Whether existing files may be replaced.
 
@@ -325,7 +325,7 @@ def impute_views(
             # the names of training, or those of the given file, or numbers
             columns = known.columns.get(name) or found.columns.get(name)
             columns = columns or [f"{name}_{i}" for i in range(values.shape[1])]
-            _write(path, values, found.keys, [key or "key", *columns], force, given=own)
+            _write(path, values, found.keys, [key or known.key or "key", *columns], force, given=own)
     filled = f"{counted(missing, 'missing view')} filled in" if missing else "no view is missing"
     return Report(
         figures={
@@ -348,7 +348,7 @@ def _new_samples(model: str | Path, sources: Sequence[str | Path], key: str | No
     folder = next((path for _, path in map(named, sources) if Path(path).is_dir()), None)
     if folder is not None and known.extraction is None:
         raise UnreadableError(f"{folder}: a folder, but the model was not fitted to images; give files of its views")
-    found = read_views(sources, key=key, extraction=known.extraction)
+    found = read_views(sources, key=key, extraction=known.extraction, usual_key=known.key)
     sizes = dict(zip(known.model.views_.tolist(), np.bincount(known.model.view_groups_).tolist(), strict=True))
     for name, view in found.views.items():
         if name not in sizes:

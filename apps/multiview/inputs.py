@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from visionnmf._checks import shown
 from visionnmf._text import counted
-from visionnmf.exceptions import ParameterError, UnreadableError
+from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io import find_files
 from visionnmf.io.tables import Table, read_column, read_tables
 
@@ -41,9 +41,17 @@ class ViewSet:
 
 
 def read_views(
-    sources: Sequence[str | Path], *, key: str | None = None, extraction: Any = None, kinds: Sequence[str] | None = None
+    sources: Sequence[str | Path],
+    *,
+    key: str | None = None,
+    extraction: Any = None,
+    kinds: Sequence[str] | None = None,
+    usual_key: str | None = None,
 ) -> ViewSet:
-    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, a table or a folder of images, and match their rows."""
+    """Read views, each a ``PATH`` or ``NAME=PATH`` of arrays, a table or a folder of images, and match their rows.
+
+    Without a `key`, rows are matched by the `usual_key`, that of training, if all files have keys.
+    """
     _check_paths(sources)
     folders = [path for _, path in map(named, sources) if Path(path).is_dir()]
     if len(folders) > 1:  # because a model keeps a single description of images
@@ -51,7 +59,11 @@ def read_views(
             f"{folders[1]}: a second folder of images, after {folders[0]}; give its features in a file"
         )
     # first what takes no time and may be wrong: describing images takes minutes
-    read = {path: read_tables(path, key=key) for _, path in map(named, sources) if not Path(path).is_dir()}
+    paths = [path for _, path in map(named, sources) if not Path(path).is_dir()]
+    wanted = usual_key if key is None else key
+    read = {path: _read_by(path, wanted, needed=key is not None) for path in paths}
+    if all(table.keys is not None for found in read.values() for table in found):
+        key = wanted
     match = _match_by_position if key is None else _match_by_key
     if folders and read:
         images = [Path(image).stem for image in _images(folders[0])]
@@ -82,6 +94,19 @@ def read_views(
     if key is None:
         result.labels = labels[0] if labels and len(labels[0]) == len(result.keys) else None
     return result
+
+
+def _read_by(path: str, key: str | None, *, needed: bool) -> list[Table]:
+    """Return the tables of a file, with keys if it has the `key`, which may be missing unless it is `needed`."""
+    try:
+        return read_tables(path, key=key)
+    except UnreadableError as error:
+        if needed or key is None:
+            raise
+        try:
+            return read_tables(path)
+        except MediaError:
+            raise error from None
 
 
 def read_labels(path: str, views: ViewSet, *, column: str | None = None, by_key: bool = False) -> Array:

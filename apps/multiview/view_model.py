@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -165,13 +164,14 @@ class ViewModel:
     """What ``visionnmf multiview fit`` learns: what is done to views first, and the model of prepared views.
 
     `extraction` describes images, where some views came from them, and `columns` names the features of other views,
-    where their files did.
+    where their files did. `key` is the column by which the rows of the files were matched.
     """
 
     model: MultiviewNMF
     preparation: Preparation
     extraction: Any = None
     columns: dict[str, list[str]] = field(default_factory=dict)
+    key: str | None = None
 
 
 def _check(state: Any) -> ViewModel:
@@ -188,67 +188,24 @@ def _check(state: Any) -> ViewModel:
             for values in (preparation.lows_, preparation.widths_):
                 check_saved(values[name], "lows_ and widths_", (size,))
     extraction = None if state["extraction"] is None else make_extraction(state["extraction"])
-    return ViewModel(model, preparation, extraction, columns)
+    key = None if state["key"] is None else check_type(state["key"], "key", str)
+    return ViewModel(model, preparation, extraction, columns, key)
+
+
+def _state(model: ViewModel) -> dict[str, Any]:
+    """Return what a file holds of a model."""
+    extraction = None if model.extraction is None else taken_apart(model.extraction)
+    return vars(model) | {"extraction": extraction}
 
 
 FILE = ModelFile(
     "multiview",
-    version=4,
+    version=5,
     title="a multi-view model",
     origin="make one with 'visionnmf multiview fit'",
     smaller="fit fewer components",
     find_class=class_finder(Preparation, others=(find_class, find_extractor)),
     check=_check,
+    taken_apart=_state,
 )
-
-
-def save(model: ViewModel, path: str | Path, *, force: bool = False) -> None:
-    """Write a fitted model.
-
-    Parameters
-    ----------
-    model : ViewModel
-    path : str or Path
-        The file to write, usually ``*.npz``. It is written completely or not at all.
-    force : bool, default=False
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    MediaError
-        If the file exists and `force` is false, or cannot be written.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load, save
-    >>> save(load("views.npz"), "copy.npz", force=True)
-    """
-    extraction = None if model.extraction is None else taken_apart(model.extraction)
-    state = {"model": model.model, "preparation": model.preparation, "extraction": extraction, "columns": model.columns}
-    FILE.save(state, path, force=force)
-
-
-def load(path: str | Path) -> ViewModel:
-    """Read a model that :func:`save` wrote. Untrusted files are safe to read.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    ViewModel
-
-    Raises
-    ------
-    MediaError
-        If the file is missing, damaged, of another kind or another version, or its header is too large.
-
-    Examples
-    --------
-    >>> from visionnmf.apps.multiview import load
-    >>> type(load("views.npz")).__name__
-    'ViewModel'
-    """
-    model: ViewModel = FILE.load(path)
-    return model
+save, load = FILE.save, FILE.load

@@ -20,7 +20,7 @@ from visionnmf.apps.drawing import enlarged
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import score_columns
 from visionnmf.exceptions import OutputExistsError, ParameterError, installed_by
-from visionnmf.io import check_outputs, check_parents, read_image, read_reduced
+from visionnmf.io import check_outputs, check_parents, read_image, read_photograph
 
 from .page import LARGE, MOST_ROWS, SMALL, Block, Clip, Page, as_clip, cell, share_cell, written
 
@@ -57,7 +57,7 @@ class SegmentPage(Page):
             yield from super().blocks(report)
             yield self.table(["method", "segments"], [[name, len(own)] for name, own in report.sizes.items()])
             return
-        pictures = read_reduced(report.inputs[0])[0], read_image(written(report, "_overlay.png"))
+        pictures = read_photograph(report.inputs[0]), read_image(written(report, "_overlay.png"))
         names = ("photograph", "segments")
         images = [self.image(picture, name) for picture, name in zip(pictures, names, strict=True)]
         colours = _colours(*pictures, read_image(written(report, "_labels.png")), len(report.sizes))
@@ -233,7 +233,7 @@ class ClusterPage(Page):
 class AnnotatePage(Page):
     """Pictures with their words, and the training pictures behind each."""
 
-    heading, n_lines = "Words for photographs", 0
+    heading, n_lines, stacked = "Words for photographs", 0, True
 
     def name(self, report: Report) -> str:
         """Return how many images there are."""
@@ -446,11 +446,7 @@ KINDS: dict[str, type[Page]] = {
 
 
 def open_page(file: Path, typed: Sequence[str], settings: Mapping[str, Any], *, force: bool | None) -> Page:
-    """Return the page of a run that will be written to a file; `force` is None for a command that replaces nothing.
-
-    `typed` is the command, beginning with its name, and `settings` are the options that were given. Raises
-    ParameterError if jinja2 is missing or the file is no .html, and MediaError if it cannot or may not be written.
-    """
+    """Return the page of a run, as it was `typed`; `force` is None for a command that replaces nothing."""
     if find_spec("jinja2") is None:
         raise ParameterError(f"report needs jinja2, which is not installed; {installed_by('report')}")
     if file.suffix.lower() not in (".html", ".htm"):

@@ -69,10 +69,7 @@ class Clip(NamedTuple):
 
 @dataclass
 class Page:
-    """The page of a run of any command; subclasses say what the pages of their command have besides.
-
-    `file` is where it is written, and `force` whether it may replace another. :meth:`add` takes the reports in turn.
-    """
+    """The page of a run of any command, which takes its reports; subclasses say what their pages have besides."""
 
     heading: ClassVar[str] = ""  # what was done; empty for the name of the command
     inputs: ClassVar[str] = "inputs"  # what they are called
@@ -269,7 +266,7 @@ class Page:
         # no text steers anything; the template escapes it afterwards
         options["finalize"] = lambda value: printable(value) if type(value) is str else value
         environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, **options)
-        overview = self.table(self.columns, self.rows, self.overview or f"All {self.inputs}")
+        overview = self.table(self.columns, self.rows, self.overview or f"All {self.inputs}") | {"stacked": True}
         summary = list(self.summary())
         kinds = [kind for kind in ("Failed", "Left out", "Warnings", "Notes") if kind in self.attention]
         for kind in kinds:
@@ -356,10 +353,7 @@ def address(content: bytes, kind: str) -> str:
 
 
 def as_clip(preview: str | Path, n_panels: int, caption: int, *, frames: int, most: int, width: int) -> Clip:
-    """Return the `n_panels` beside each other of a preview, without their `caption` rows, as videos in the page.
-
-    Of a preview with `frames`, at most `most` evenly spaced ones are shown; `width` is the largest of a panel.
-    """
+    """Return panels of a preview, without `caption` rows, at most `width` wide, as videos of `most` of its `frames`."""
     every = -(-frames // most)
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

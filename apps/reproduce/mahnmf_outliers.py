@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visionnmf import NMF, RPCA, GoDec
+from visionnmf import NMF
 from visionnmf.apps.drawing import grey_pictures, tiled
+from visionnmf.apps.evaluate.robust_pca import godec, rpca
 from visionnmf.features import reduce_image
 from visionnmf.io import read_arrays
 
@@ -39,8 +40,8 @@ def _factorised(X: Array, rank: int) -> Array:
 
 
 METHODS: dict[str, Callable[[Array, int], Array]] = {
-    "RPCA": lambda X, rank: RPCA(max_iter=60, tol=1e-4).fit(X).low_rank_,
-    "GoDec": lambda X, rank: GoDec(rank, sparse_share=SPARSE, random_state=0).fit(X).low_rank_,
+    "RPCA": lambda X, rank: rpca(X, max_iter=60, tol=1e-4).low_rank,
+    "GoDec": lambda X, rank: godec(X, rank, SPARSE).low_rank,
     "MahNMF": _factorised,
 }
 

@@ -13,7 +13,6 @@ from skimage.exposure import equalize_hist
 from visionnmf import NMF, ProjectiveNMF
 from visionnmf.apps.drawing import components_picture, grey_pictures, tiled
 from visionnmf.apps.evaluate.drawing import Panel, curve_figure
-from visionnmf.models import truncated_svd
 
 from .data import kept, load_face_set
 from .drawing import sheet_figure
@@ -29,6 +28,18 @@ STEPS = (100, 1000)  # of figure 2; the paper has 100
 BASE_STEPS = 1000  # of figure 1
 METHODS = ("NMF", "P-NMF, Euclidean", "P-NMF, divergence")
 MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+def truncated_svd(X: Array, rank: int) -> Array:
+    """Return the t-SVD (2), (3): the one of highest rank, at most `rank`, among SVDs without their negative entries."""
+    left, values, right = np.linalg.svd(X, full_matrices=False)
+    best, highest = np.zeros_like(X), 0
+    for r in range(1, min(rank, len(values)) + 1):
+        found = np.maximum((left[:, :r] * values[:r]) @ right[:r], 0)
+        own = int(np.linalg.matrix_rank(found))
+        if highest <= own <= rank:
+            best, highest = found, own
+    return best
 
 
 class Fitted(NamedTuple):

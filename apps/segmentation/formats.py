@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -56,6 +55,7 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     categories: dict[str, int] = {}
+    image_id = 0
     for image_id, (name, result) in enumerate(_pairs(pictures), start=1):
         height, width = result.labels.shape
         names = dict(enumerate(result.marker_names))
@@ -75,6 +75,8 @@ def to_coco(pictures: Iterable[tuple[str, SegmentationResult]], *, polygons: boo
                     "label": label,
                 }
             )
+    if image_id == 0:
+        raise ParameterError("pictures must hold at least one picture; got none")
     return {
         "info": {"description": "segments found by visionnmf"},
         "licenses": [],
@@ -230,20 +232,6 @@ def _rows(result: SegmentationResult) -> Iterator[dict[str, Any]]:
             "neighbours": " ".join(map(str, found["neighbours"])),
             **({"marker": markers.get(found["label"], "")} if markers else {}),
         }
-
-
-def json_text(name: str, result: SegmentationResult) -> str:
-    """Return the properties of the segments of a picture, and the pairs that touch, as JSON."""
-    table = {
-        "image": name,
-        "shape": list(result.labels.shape),
-        "scale": result.scale,
-        "segments": result.properties(),
-        "adjacency": result.adjacency.tolist(),
-    }
-    if result.marker_names:
-        table["markers"] = [{"colour": name, "segment": k} for k, name in enumerate(result.marker_names)]
-    return json.dumps(table, indent=1)
 
 
 def cut_out(result: SegmentationResult) -> Iterator[NDArray[Any]]:

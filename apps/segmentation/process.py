@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices, io
-from visionnmf._text import counted
+from visionnmf._text import counted, sized
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
@@ -107,15 +106,20 @@ def process_image(
     wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), stem_of(source), Path(out)
     if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
-        raise ParameterError(f"memberships must be False with the method {wanted.method}; got True; use the method nmf")
+        raise ParameterError(f"memberships must be left out with the method {wanted.method}; use the method nmf")
     files = {folder / f"{stem}_{ending}": make for ending, make in _contents(Path(name).name, outputs).items()}
     io.check_outputs([*files], force, inputs=[source, *([] if wanted.markers is None else [wanted.markers])])
     # Each of these has a folder with one picture for each segment. Pictures of an earlier run that this one does not
     # replace are removed at the end.
     folders = [folder / f"{stem}_{kind}" for kind in FOLDERS if getattr(outputs, kind)]
     earlier = [file for own in folders for file in _earlier_numbered(own, stem, force)]
-    image, shape = io.read_reduced(source)
+    image = io.read_photograph(source)
     drawn = None if wanted.markers is None else read_markers(wanted.markers)
+    if drawn is not None and drawn.numbers.shape != image.shape[:2]:
+        raise UnsupportedError(
+            f"{wanted.markers}: {sized(drawn.numbers.shape)}, and the image has {sized(image.shape)}; draw on a layer "
+            "of its size"
+        )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\d+ segments? in place of")  # a note says so
         result = segment(image, wanted.n_segments, method=wanted.method, loss=wanted.loss, scale=wanted.scale)
@@ -125,7 +129,7 @@ def process_image(
         result, markers = _corrected(result, drawn, wanted)
         notes = _marker_notes(markers, drawn.n_soft)
     io.output_folder(folder)
-    labels = _enlarged(np.asarray(PICTURES["labels"](result)), shape)
+    labels = np.asarray(PICTURES["labels"](result))
     with io.together():
         for file, make in files.items():
             write_content(file, labels if make is PICTURES["labels"] else make(result), force)
@@ -133,7 +137,7 @@ def process_image(
     for file in set(earlier) - set(each):
         file.unlink(missing_ok=True)
     figures = {
-        "shape": shape,
+        "shape": labels.shape,
         "sizes": count_labels(labels, len(result.sizes)).tolist(),
         "scale": result.scale,
         "n_regions": result.hierarchy.n_regions,
@@ -151,7 +155,7 @@ def process_image(
         lines=[_line(name, figures, found)],
         inputs=[name],
         outputs=[str(file) for file in (*files, *each)],
-        notes=[*_reduced(result.labels.shape, shape), *filter(None, [fewer]), *notes, *earlier_notes],
+        notes=[*filter(None, [fewer]), *notes, *earlier_notes],
     )
 
 
@@ -159,21 +163,6 @@ def _all_results(folder: Path, stem: str) -> list[Path]:
     """Name the files and folders that a run with all outputs writes for a picture."""
     every = Outputs(formats=[*FORMATS], memberships=True)
     return [folder / f"{stem}_{ending}" for ending in (*_contents("", every), *FOLDERS)]
-
-
-def _enlarged(labels: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
-    """Return the labels of a picture that was read at half its size in its whole shape, others as they are."""
-    if labels.shape == shape:
-        return labels
-    return np.asarray(cv2.resize(labels, shape[::-1], interpolation=cv2.INTER_NEAREST_EXACT))
-
-
-def _reduced(found: tuple[int, ...], shape: tuple[int, int]) -> list[str]:
-    """Return a sentence about the size of results if the picture was read at half its size."""
-    return [
-        f"labels have all {shape[1]} x {shape[0]} pixels; other results, their coordinates included, and markers are "
-        f"of {found[1]} x {found[0]} pixels"
-    ] * (found != shape)
 
 
 def _line(name: str, figures: dict[str, Any], found: str) -> str:
@@ -226,17 +215,17 @@ def process_paper(
     io.check_outputs(files, force, inputs=[source])
     from .paper_method import paper_segments  # imports scikit-learn, which other runs do not need
 
-    image, shape = io.read_reduced(source)
+    image = io.read_photograph(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
-    whole = {method: _enlarged(found.astype(np.uint16), shape) for method, found in labels.items()}
+    whole = {method: found.astype(np.uint16) for method, found in labels.items()}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
         for file, found in zip(files[1:], whole.values(), strict=True):
             io.write_image(file, found, force=force)
     sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in whole.items()}
-    figures = {"shape": shape, "sizes": sizes, "seconds": time.perf_counter() - begin}
+    figures = {"shape": image.shape[:2], "sizes": sizes, "seconds": time.perf_counter() - begin}
     counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
     return Report(figures=figures, lines=lines, inputs=[name], outputs=[str(file) for file in files])

@@ -29,7 +29,6 @@ FORMATS = {
     "geojson": Format("segments.geojson", lambda formats, _, result: formats.to_geojson(result)),
     "svg": Format("segments.svg", lambda formats, _, result: formats.to_svg(result)),
     "csv": Format("segments.csv", lambda formats, _, result: formats.to_csv(result)),
-    "json": Format("segments.json", lambda formats, name, result: formats.json_text(name, result)),
 }
 """The formats that can be written besides the pictures. A new format is a row here and its function."""
 

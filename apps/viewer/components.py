@@ -30,7 +30,7 @@ class FactorSettings:
         str, Option("The rows of X; the components of pixels are spectra.", choices=("pixels", "pictures"))
     ] = "pixels"
     n_components: Annotated[int, Option("The number of components.", low=1, high=100)] = 4
-    loss: Annotated[str, Option("What is minimised.", choices=choices.AUTO_LOSSES)] = choices.AUTO_LOSSES[0]
+    loss: Annotated[str, Option("What is minimised.", choices=choices.COMPARED_LOSSES)] = choices.COMPARED_LOSSES[0]
     random_state: Seed = choices.RANDOM_STATE
 
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf.apps.made import SCRIBBLES, changed
+from visionnmf.apps.made import LABELS, SCRIBBLES, changed, without_results
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import ParameterError, TooLargeError, UnsupportedError
-from visionnmf.io import read_image, record_of, stem_of, write_image
+from visionnmf.io import read_image, stem_of, write_image
 from visionnmf.io.model_file import kind_of
 
-LABELS = "_labels.png"  # how the names of our label files end
 MOST = 1 << 28  # values of a stack that is factorised
 SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
 OF = "scribbles of"  # where they say of which image they are: its stem, or the id of its layer
@@ -81,8 +80,7 @@ def _parts(path: Path) -> dict[str, NDArray[Any]]:
 def photographs(folder: str | Path) -> list[str]:
     """Return the photographs in a folder, sorted, without results of ours among them."""
     names = [name for name in sorted(os.listdir(folder)) if name.lower().endswith(choices.IMAGE_SUFFIXES)]
-    files = [os.path.join(folder, name) for name in names if not name.startswith(".")]
-    return [file for file in files if not file.lower().endswith((LABELS, SCRIBBLES)) and record_of(file) is None]
+    return without_results([os.path.join(folder, name) for name in names if not name.startswith(".")])
 
 
 def has_labels(photograph: str) -> bool:
@@ -115,11 +113,7 @@ def holds(source: str, data: Any, load: Callable[[str], Any] = read_image) -> bo
 
 
 def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[np.float32], tuple[int, ...]]:
-    """Return an image stack (n, height, width) as X, in which pixels or pictures are the rows, and a picture's shape.
-
-    With `rgb` it is a picture (height, width, 3 or 4), whose pixels are the rows, without alpha. Raises ParameterError
-    for other arrays.
-    """
+    """Return pixels or pictures of a stack (n, height, width), or pixels of an RGB picture, as rows; and a shape."""
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
         wanted = "have the shape (n, height, width), or be a picture in colours and its pixels the samples"

@@ -22,10 +22,7 @@ FIRST = "(longer the first time, when machine code is compiled or loaded)"
 
 
 def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
-    """Return the control of a field of a record, which says its type, range, choices and help.
-
-    `value` is the first one where the default is None; `options` are those of magicgui that a field does not say.
-    """
+    """Return the control of a field of a record; `value` is the first one where the default is None."""
     field = next(field for field in options_of(record) if field.name == name)
     option, kind = field.option, options.pop("annotation", field.type)
     given: dict[str, Any] = {"tooltip": option.help}

@@ -157,12 +157,3 @@ def test_results_do_not_print_arrays(result):
         object.__setattr__(made, item.name, np.zeros((50, 60), np.float32))
     assert repr(made).startswith(f"{result.__name__}(") and "<50 x 60 float32>" in repr(made)
     assert "\n" not in repr(made) and "0." not in repr(made)
-
-
-def test_results_in_use_print_a_line(clip):
-    model = BackgroundModel().fit(clip)
-    (part,) = model.apply(clip[0])
-    assert repr(part).startswith(
-        "Separated(index=0, frame=<24 x 32 x 3 uint8>, background=<24 x 32 x 3 uint8>, mask=<24"
-    )
-    assert repr(make_surveillance(2, 8, 8, random_state=0)).startswith("Surveillance(frames=<2 x 8 x 8 x 3 uint8>")

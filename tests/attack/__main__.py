@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="a fresh one where none is given")
     parser.add_argument("--jobs", type=int, default=2, help="each a seed further")
     parser.add_argument("--kinds", default=",".join(BARS), help="some of them, which share the time")
-    parser.add_argument("--case", default=None, metavar="KIND:SEED:NUMBER.NUMBER", help="one case again")
+    parser.add_argument("--case", default=None, metavar="KIND:SEED:NUMBER", help="one case again")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory() as folder:
@@ -65,14 +65,14 @@ def _originals(folder: Path) -> Files:
     }
 
 
-def _again(kind: str, seed: str, chain: str, files: Files, folder: Path) -> int:
+def _again(kind: str, seed: str, number: str, files: Files, folder: Path) -> int:
     place = folder / "case"
     if kind in ("equivalents", "terminals"):
         other = Equivalents(int(seed), place) if kind == "equivalents" else Terminals(int(seed), place, files["models"])
-        found = other.case(int(chain))
+        found = other.case(int(number))
     else:
         reading = Reading(Worker(), kind, int(seed), files.get(kind, {}), place)
-        found = reading.read(tuple(map(int, chain.split("."))))
+        found = reading.read(int(number))
         reading.stop()
     return _report(Counter({kind: 1}), found)
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 import visionnmf
 from visionnmf.apps import annotation, faces, masquerade, multiview
 from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel
-from visionnmf.features import DenseHue, FeatureExtraction, PatchNMF, save_extraction
+from visionnmf.features import DenseHue, FeatureExtraction, save_extraction
 from visionnmf.io import VideoWriter, write_sidecar
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,6 @@ def models(folder: Path) -> dict[str, bytes]:
         "online": visionnmf.OnlineNMF(2, random_state=0).fit(X),
         "conservative": visionnmf.ConservativeNMF(2, max_iter=1, random_state=0).fit(X),
         "multiview": visionnmf.MultiviewNMF(2, **few).fit([X[:, :10], X[:, 10:]]),
-        "godec": visionnmf.GoDec(2, max_iter=3, tol=0, random_state=0).fit(X),
         "background": BackgroundModel(n_components=2, random_state=0).fit(FRAMES),
         "live": OnlineBackgroundModel(frame_rate=10, warm_up=1).fit(FRAMES),
     }
@@ -98,10 +97,10 @@ def models(folder: Path) -> dict[str, bytes]:
     masquerade.save(masquerade.MasqueradeModel({"ann": scorer}), folder / "users.npz")
     found["users.npz"] = (folder / "users.npz").read_bytes()
     photographs = [RNG.integers(0, 256, (16, 24, 3), np.uint8) for _ in range(12)]
-    extraction = FeatureExtraction([DenseHue(4), PatchNMF(3), "lbp"], max_pixels=400).fit(photographs)
+    extraction = FeatureExtraction([DenseHue(4), "lbp"], max_pixels=400).fit(photographs)
     save_extraction(extraction, folder / "extraction.npz")
     found["extraction.npz"] = (folder / "extraction.npz").read_bytes()
-    extraction = FeatureExtraction([DenseHue(4), PatchNMF(3)], max_pixels=400).fit(photographs)
+    extraction = FeatureExtraction([DenseHue(4), "rgb"], max_pixels=400).fit(photographs)
     for method in ("weighted", "jec"):
         annotator = annotation.ImageAnnotator(method, n_components=2, n_neighbors=3)
         annotator.fit(extraction.transform(photographs), RNG.random((12, 3)) < 0.5, views=extraction.views_)

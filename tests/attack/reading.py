@@ -1,10 +1,11 @@
 """Mutated files of one kind, read one after the other by a worker."""
 
+import random
 import shutil
 from collections import Counter
 from pathlib import Path
 
-from .corpus import Chain, Corpus
+from .mutations import mutate
 from .worker import Worker
 
 FOUND = Path("out/attack")
@@ -14,10 +15,9 @@ class Reading:
     """Cases of one kind; `step` reads the next and returns what was wrong."""
 
     def __init__(self, worker: Worker, kind: str, seed: int, files: dict[str, bytes], folder: Path) -> None:
-        self.worker, self.kind, self.folder = worker, kind, folder
+        self.worker, self.kind, self.seed, self.files, self.folder = worker, kind, seed, files, folder
         self.done: Counter[str] = Counter()
         folder.mkdir()
-        self.corpus = Corpus(kind, seed, files)
 
     @property
     def turns(self) -> int:
@@ -26,28 +26,25 @@ class Reading:
     def ready(self) -> bool:
         return True
 
-    def prepare(self) -> None:
-        """Read the sound files: what they reach is nothing new."""
-        for name, data in self.corpus.files.items():
-            (self.folder / name).write_bytes(data)
-            self.corpus.learn((), self.worker.read(self.kind, self.corpus.seed, 0, self.folder / name).traits)
-            (self.folder / name).unlink()
-
     def step(self) -> list[str]:
-        number = self.done[self.kind]
-        if not number:
-            self.prepare()
         self.done[self.kind] += 1
-        return self.read(self.corpus.next(number) if self.corpus.files else (number,))
+        return self.read(self.done[self.kind] - 1)
 
-    def read(self, chain: Chain) -> list[str]:
+    def make(self, number: int) -> Path:
+        """Write a mutated file, which follows from kind, seed and number alone."""
+        dice = random.Random(f"{self.kind}:{self.seed}:{number}")
+        name = dice.choice(sorted(self.files))
+        path = self.folder / (name if self.kind != "pictures" else f"case.{name.rsplit('.', 1)[1]}")
+        path.write_bytes(mutate(self.files[name], name, list(self.files.values()), dice) or b"\0")
+        return path
+
+    def read(self, number: int) -> list[str]:
         """Read a case; return what was wrong."""
-        path = self.corpus.write(chain, self.folder) if self.corpus.files else None
-        seen = self.worker.read(self.kind, self.corpus.seed, chain[-1], path)
-        self.corpus.learn(chain, seen.traits, path)
-        failures, case = [], f"{self.kind}:{self.corpus.seed}:{'.'.join(map(str, chain))}"
-        if seen.complaint:
-            failures.append(f"{case} {path.name if path else ''}: {seen.complaint}")
+        path = self.make(number) if self.files else None
+        complaint = self.worker.read(self.kind, self.seed, number, path)
+        failures, case = [], f"{self.kind}:{self.seed}:{number}"
+        if complaint:
+            failures.append(f"{case} {path.name if path else ''}: {complaint}")
             if path:
                 FOUND.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, FOUND / f"{case.replace(':', '-')}-{path.name}")

@@ -168,7 +168,7 @@ def _words(dice: random.Random, suffix: str, file: str, models: str, out: str) -
         ".npy": tables,
         ".log": [*logs, ["evaluate", "masquerade", file, file]],
         ".csv": tables,
-        ".mp4": [["background", file, "--out", out], ["help", file]],
+        ".mp4": [["background", file, "--out", out], [file, "--help"]],
     }
     if dice.random() < 0.2:
         suffix = dice.choice(sorted(commands))

@@ -3,26 +3,16 @@
 import multiprocessing as mp
 import os
 import random
-import re
 import resource
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
 
 MEMORY = {"models": (2, 200 << 20)}  # times what is returned, or the file that is refused, and bytes beside
 USUAL_MEMORY = (4, 300 << 20)
 SECONDS = 10.0  # of the processor, beside what the size of the result takes
 IDLE = 300.0  # seconds without any work of the processor, after which a process hangs
 ADDRESSES = 16 << 30  # bytes that a worker may take; what it really takes is looked at case by case
-QUOTED = re.compile("[0-9.]+|`[^`]*`|\"[^\"]*\"|'[^']*'")  # what differs from file to file in messages
-
-
-class Seen(NamedTuple):
-    """What was wrong with a case, or nothing, and what it was told."""
-
-    complaint: str
-    traits: set[str]
 
 
 class Worker:
@@ -45,8 +35,8 @@ class Worker:
             self.process.join()
             self.process = None
 
-    def read(self, kind: str, seed: int, number: int, path: Path | None) -> Seen:
-        """Read a file, or make the case of a number where there is none."""
+    def read(self, kind: str, seed: int, number: int, path: Path | None) -> str:
+        """Read a file, or make the case of a number where there is none; return what was wrong with it."""
         if self.process is None:
             self.start()
         assert self.process is not None
@@ -55,19 +45,19 @@ class Worker:
             waited = self._wait(6 * SECONDS)
             if waited:
                 self.stop()
-                return Seen(waited, set())
-            error, size, memory, seconds, traits = self.pipe.recv()
+                return waited
+            error, size, memory, seconds = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(10)
             code = self.process.exitcode
             self.stop()
-            return Seen(f"the process died with {code}", set())
+            return f"the process died with {code}"
         times, beside = MEMORY.get(kind, USUAL_MEMORY)
         if not error and memory > times * size + beside:
             error = f"{memory >> 20} MiB for a result of {size} bytes"
         if not error and seconds > SECONDS + size / 5e6:
             error = f"{seconds:.1f} s for a result of {size} bytes"
-        return Seen(error, traits)
+        return str(error)
 
     def _wait(self, most: float) -> str:
         """Wait for an answer; the machine may be busy, so the processor's seconds count."""
@@ -109,14 +99,13 @@ def _work(pipe: Connection) -> None:
     pipe.send("ready")
     while True:
         kind, seed, number, path = pipe.recv()
-        error, size, traits = "", 0, set()
+        error, size = "", 0
         before, begin = _peak(reset=True), time.process_time()
         try:
             made = path is None
             size = targets.MADE[kind](random.Random(f"{seed}:{number}")) if made else targets.READERS[kind](path)
         except VisionNMFError as told:
             size = path.stat().st_size if path else 0  # what was refused may have been read once
-            traits.add(QUOTED.sub("", str(told).replace(str(path), "FILE"))[:200])
             if "\n" in str(told):
                 error = f"more than one line: {told}"
         except ValueError as told:  # scikit-learn's own words for arrays
@@ -124,7 +113,7 @@ def _work(pipe: Connection) -> None:
         except BaseException as told:
             error = f"{type(told).__name__}: {told}"
         memory, seconds = _peak() - before, time.process_time() - begin
-        pipe.send((error[:500], size, memory, seconds, traits))
+        pipe.send((error[:500], size, memory, seconds))
 
 
 def _peak(reset: bool = False) -> int:

@@ -11,59 +11,15 @@ import pytest
 from helpers import needs_data
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-NEED_DATA = [
-    "annotation",
-    "background",
-    "background_live",
-    "cluster",
-    "face_peers",
-    "faces",
-    "features",
-    "masquerade",
-    "multiview",
-    "online",
-    "segmentation",
-]
-OTHERS = [
-    "convergence",
-    "dask_blocks",  # without its parts that start several clusters or take long
-    "frobenius",
-    "gpu",
-    "manhattan",
-    "memory",
-    "models",
-    "solvers",
-    "speed",
+WITHOUT_DATA = (
+    *("convergence", "dask_blocks", "frobenius", "gpu", "manhattan", "memory", "models", "solvers", "speed"),
     "streams",
-]
+)
+OWN_TESTS = ("behaviour",)
+SCRIPTS = {path.stem for path in FOLDER.glob("[!_]*.py") if not path.stem.endswith("_train")}
+NEED_DATA = sorted(SCRIPTS - {*WITHOUT_DATA, *OWN_TESTS})
 NEEDED = {"gpu": "torch"}  # packages that are not among the tests' own
-SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}
-PARTS = {
-    "annotation": ["corel", "jpegs", "unlike", "online", "scale"],
-    "background": ["events", "live", "masks", "table", "fog", "robust", "small"],
-    "background_live": ["rate", "highway", "memory"],
-    "cluster": ["speed", "killed"],
-    "face_peers": ["peers"],
-    "faces": [
-        "bars",
-        "groups",
-        "strangers",
-        "coverage",
-        "pictures",
-        "occlusions",
-        "covered",
-        "left_out",
-        "missing",
-        "large",
-        "cost",
-    ],
-    "features": ["rates", "agreement", "themes"],
-    "masquerade": ["table", "poison", "limits", "speed"],
-    "multiview": ["sets", "clusters", "robust", "missing", "bar", "codes", "words", "planted", "speed"],
-    "online": ["mnist", "equal", "contaminated"],
-    "segmentation": ["defaults", "boundaries", "corrupted", "small", "superpixels", "wrong", "seconds"],
-}
-
+SHORTER = {"dask_blocks": ["disk", "files", "online", "constants"]}  # the others start several clusters or take long
 MADE = {
     "annotation": ["scale"],
     "background_live": ["rate", "memory"],
@@ -88,15 +44,17 @@ def run(monkeypatch, capsys, tmp_path):
     return run
 
 
-def test_all_scripts_are_here():
-    scripts = {path.stem for path in FOLDER.glob("[!_]*.py") if not path.stem.endswith("_train")}
-    assert scripts == {*NEED_DATA, *OTHERS, "behaviour"}  # which has tests of its own
+def parts_of(script, run):
+    """Return the names of the parts of a script, from what it says when it does not know one."""
+    with pytest.raises(SystemExit) as usage:
+        run(script, "no-such-part")
+    return [part.split()[0] for part in str(usage.value).partition(", of: ")[2].split("; ")]
 
 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("script", OTHERS)
+@pytest.mark.parametrize("script", WITHOUT_DATA)
 def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
     if script in NEEDED:
         pytest.importorskip(NEEDED[script], reason=f"{NEEDED[script]} is not installed")
@@ -106,28 +64,21 @@ def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
     assert printed.count("| --- ") >= 1
 
 
-@pytest.mark.parametrize("script", NEED_DATA)
-def test_all_parts_of_a_script_are_run_here(script, run):
-    with pytest.raises(SystemExit) as usage:
-        run(script, "no-such-part")
-    listed = str(usage.value).partition(", of: ")[2].split("; ")
-    assert [part.split()[0] for part in listed] == PARTS[script]
-
-
 @needs_data
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("script", "part"), [(script, part) for script, parts in PARTS.items() for part in parts])
-def test_it_runs_on_research_data(script, part, run):
-    printed = run(script, "--quick", part)
-    assert "skipped" not in printed
+@pytest.mark.parametrize("script", NEED_DATA)
+def test_all_parts_run_on_research_data(script, run):
+    for part in parts_of(script, run):
+        assert "skipped" not in run(script, "--quick", part)
 
 
 @pytest.mark.parametrize("script", NEED_DATA)
 def test_missing_data_are_said_in_one_line_a_part(script, run, monkeypatch, tmp_path):
     monkeypatch.setenv("VISIONNMF_DATA", str(tmp_path))
-    parts = [part for part in PARTS[script] if part not in MADE.get(script, [])]
+    parts = [part for part in parts_of(script, run) if part not in MADE.get(script, [])]
+    assert parts
     printed = run(script, *parts)
     assert [line.split(":")[:2] for line in printed.splitlines() if line.startswith(script)] == [
         [f"{script}.{part}", " skipped"] for part in parts

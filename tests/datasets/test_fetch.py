@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import re
 import sys
 import time
@@ -139,19 +138,6 @@ def test_a_bad_answer_is_told_leaves_nothing_and_the_next_address_serves(server,
     assert kept(cache) == ["orl_32x32.mat"]
 
 
-def test_an_endless_answer_is_not_read_to_its_end(server, cache):
-    sent = []
-
-    def blocks():
-        while len(sent) < 10_000:
-            sent.append(1)
-            yield bytes(1000)
-
-    server.answers["/one"] = (200, {}, blocks())
-    refused("/one has more than 5000 bytes")
-    assert len(sent) < 10_000
-
-
 def test_without_a_network_the_message_says_what_to_do(server, cache, monkeypatch):
     remote = _fetch._Remote("the ORL faces, 32x32", ("http://127.0.0.1:9/x.mat",), checksum())
     monkeypatch.setitem(_fetch._REMOTES, "orl_32x32", remote)
@@ -171,8 +157,7 @@ def test_a_server_that_stalls_is_given_up(server, cache, monkeypatch):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
 def test_an_interruption_leaves_nothing(server, cache, monkeypatch, stop):
-    content = mat()  # once: its header has the time in it
-    server.answers["/one"] = whole(content)
+    server.answers["/one"] = whole(mat())
     seen = []
 
     def read(path, remote):
@@ -183,15 +168,6 @@ def test_an_interruption_leaves_nothing(server, cache, monkeypatch, stop):
         patch.setattr(_fetch, "_read", read)
         fetch_orl()
     assert len(seen) == 1 and seen[0] != "orl_32x32.mat", "nothing has the final name before it is checked"
-    assert kept(cache) == []
-
-    def replace(source, target):
-        assert Path(source).read_bytes() == content, "the file appears at once, and whole"
-        raise stop
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(stop):
-        fetch_orl()
     assert kept(cache) == []
 
 
@@ -239,12 +215,6 @@ def test_the_cache_is_where_the_platform_wants_it(monkeypatch, variables, expect
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(expected).expanduser()
-
-
-def test_the_registry_names_web_addresses_and_checksums():
-    for remote in _fetch._REMOTES.values():
-        assert all(re.match(r"https?://[\w.-]+/\S+$", address) for address in remote.addresses)
-        assert re.fullmatch("[0-9a-f]{64}", remote.checksum)
 
 
 @needs_data

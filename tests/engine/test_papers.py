@@ -14,6 +14,7 @@ from numpy.random import RandomState
 
 from visionnmf import NMF, Penalty, SymmetricNMF
 from visionnmf.apps.evaluate.view_methods import FLSS
+from visionnmf.apps.reproduce.projective import truncated_svd
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.online import METHODS, Batch, OnlineOptions
 from visionnmf.engine.penalties import Graph, Penalties
@@ -21,7 +22,6 @@ from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import fit
 from visionnmf.exceptions import ParameterError
 from visionnmf.metrics import clustering_accuracy, clustering_information
-from visionnmf.models import truncated_svd
 from visionnmf.models.multiview.view_measures import sparseness
 
 FROBENIUS, ITERATIONS = Loss("frobenius"), 20
@@ -296,9 +296,7 @@ def test_the_rules_of_papers_end_a_fit(X, start):
     model = NMF(4, loss="frobenius", solver="nenmf-paper", init="custom", stop="projected-gradient", tol=1e-2)
     model.fit_transform(X, W=start[0].T, H=start[1])
     assert model.n_iter_ == count > 1
-    with pytest.raises(
-        ParameterError, match="stop must be another rule for loss='manhattan'; got 'projected-gradient'"
-    ):
+    with pytest.raises(ParameterError, match="stop must be another rule for loss='manhattan'"):
         NMF(2, stop="projected-gradient").fit(X)
 
     model = NMF(4, loss="kullback-leibler", solver="mu", stop="clusters", random_state=0, max_iter=5000).fit(X)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from loss_checks import loss_of
 from sklearn.exceptions import ConvergenceWarning
 
-from visionnmf import NMF, GoDec, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import LOSSES, Loss
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import fit
@@ -155,7 +155,6 @@ def test_what_is_not_finished_warns(rng):
         (NMF(6, loss="huber", max_iter=5), X),
         (SymmetricNMF(4, max_iter=3), S),
         (ProjectiveNMF(4, max_iter=5), X),
-        (GoDec(4, max_iter=2), X),
     ):
         with pytest.warns(ConvergenceWarning, match=r"after \d+ iterations"):
             model.set_params(**({"random_state": 0})).fit(data)

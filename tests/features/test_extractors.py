@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from visionnmf.exceptions import ParameterError, UnreadableError
-from visionnmf.features import KINDS, ColorHistogram, DenseHue, FeatureExtraction, PatchNMF, RawPixels, make_extractor
+from visionnmf.features import KINDS, ColorHistogram, DenseHue, FeatureExtraction, RawPixels, make_extractor
 from visionnmf.features.extractor_kinds import make_extractors
 from visionnmf.features.interest_points import harris_laplace
 from visionnmf.features.store import load_extraction, save_extraction
@@ -158,7 +158,7 @@ def test_unreadable_images_are_left_out_and_named(images, tmp_path):
 
 
 def test_fitted_extractors_are_kept_in_a_file(images, tmp_path):
-    kinds = ["lab", small("dense-sift"), DenseHue(5, layout=(3, 1)), small("patch-nmf")]
+    kinds = ["lab", small("dense-sift"), DenseHue(5, layout=(3, 1))]
     union = FeatureExtraction(kinds, max_pixels=2000).fit(images)
     save_extraction(union, tmp_path / "f.npz")
     again = load_extraction(tmp_path / "f.npz")
@@ -191,10 +191,9 @@ def test_extractors_of_a_stranger_are_checked(images, tmp_path):
             load_extraction(written(change))
 
 
-@pytest.mark.parametrize("kind", [DenseHue(5), PatchNMF(4, step=1)])
-def test_what_one_image_takes_is_bounded(kind, monkeypatch):
+def test_what_one_image_takes_is_bounded(monkeypatch):
     """A stranger's file could ask for a point each pixel, of a descriptor of a thousand numbers."""
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    kind, noise = DenseHue(5), np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     kind.fit([noise]).transform([noise])
     monkeypatch.setattr("visionnmf.features.extractor.MOST_BYTES", 30_000)
     with pytest.raises(ParameterError, match=r"must leave at most \d+ places in an image; got \d+; take larger steps"):

@@ -36,7 +36,7 @@ def damaged(files, tmp_path):
 
 
 NAMES = (
-    *("nmf", "manhattan", "projective", "symmetric", "online", "conservative", "multiview", "godec", "background"),
+    *("nmf", "manhattan", "projective", "symmetric", "online", "conservative", "multiview", "background"),
     *("live", "views", "faces", "users", "extraction", "weighted", "jec"),
 )
 

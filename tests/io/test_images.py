@@ -10,16 +10,14 @@ import cv2
 import numpy as np
 import pytest
 import tifffile
-from helpers import data_file
 from PIL import Image
 
 from visionnmf._pixel_range import in_full_range
 from visionnmf.exceptions import TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io import VideoReader, read_image, read_reduced, sample_names
-from visionnmf.io.images import decode_image, read_with_notes
+from visionnmf.io import VideoReader, read_image, sample_names
+from visionnmf.io.images import decode_image
 
 HEIGHT, WIDTH = 24, 35
-HALVED = "it is read at half its height and width"
 
 _ramp = np.add.outer(np.arange(HEIGHT) * 5, np.arange(WIDTH) * 3)
 RGB8 = np.stack([_ramp, 255 - _ramp, np.full_like(_ramp, 90)], axis=2).astype(np.uint8)
@@ -68,7 +66,17 @@ def _read(tmp_path, data, name="picture.bin", **options):
     return read_image(path, **options)
 
 
+def _tiff_with_predictor():
+    """A 16-bit TIFF without compression that names a predictor, which libtiff ignores."""
+    data = _tiff(RGB16, photometric="rgb", extratags=[(65000, "H", 1, 2, True)])
+    data = data.replace(struct.pack("<HHIH", 65000, 3, 1, 2), struct.pack("<HHIH", 317, 3, 1, 2))
+    assert tifffile.TiffFile(io.BytesIO(data)).pages[0].predictor == 2
+    return data
+
+
 _ALPHA = {"photometric": "rgb", "extrasamples": ["unassalpha"]}
+_palette = Image.fromarray(RGB8).quantize(16)
+_indices, _colours = np.asarray(_palette), np.asarray(_palette.convert("RGB"))
 EXACT = {
     "png grey": (_encode(GREY8, "PNG"), _grey(GREY8)),
     "png rgb": (_encode(RGB8, "PNG"), RGB8),
@@ -99,6 +107,9 @@ EXACT = {
     "tiff 16 rgb lzw": (cv2.imencode(".tif", RGB16[..., ::-1])[1].tobytes(), RGB16),
     "tiff 16 opaque rgba": (_tiff(np.dstack([RGB16, np.full_like(GREY16, 65535)]), **_ALPHA), RGB16),
     "tiff float": (_tiff((GREY16 / 65535).astype(np.float32)), _grey(GREY16)),
+    "tiff predictor without compression": (_tiff_with_predictor(), RGB16),
+    "png broken exif": (_encode(RGB8, "PNG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff junk"), RGB8),
+    **{f"palette {form}": (_encode(_palette, form), _colours) for form in ("PNG", "TIFF", "GIF")},
     "tiff double rgb": (_tiff(RGB16 / 65535, photometric="rgb"), RGB16),
 }
 
@@ -117,13 +128,6 @@ def test_jpeg_comes_back_nearly(tmp_path, mode):
     image = _read(tmp_path, _encode(Image.fromarray(RGB8).convert(mode), "JPEG", quality=95, subsampling=0))
     expected = RGB8 if mode != "L" else _grey(np.asarray(Image.fromarray(RGB8).convert("L")))
     assert np.abs(image.astype(int) - expected).max() <= 12
-
-
-def test_palette_and_gif(tmp_path):
-    palette = Image.fromarray(RGB8).quantize(16)
-    expected = np.asarray(palette.convert("RGB"))
-    for form in ("PNG", "TIFF", "GIF"):
-        np.testing.assert_array_equal(_read(tmp_path, _encode(palette, form)), expected)
 
 
 def _oriented(array, orientation):
@@ -186,6 +190,7 @@ TRANSPARENT = {
         _png(GREY16[..., None], 0, extra=_chunk(b"tRNS", struct.pack(">H", GREY16[3, 4]))),
         _grey(np.where(GREY16[3, 4] == GREY16, 65535, GREY16)),
     ),
+    "palette": (_encode(_palette, "PNG", transparency=2), np.where(_indices[..., None] == 2, 255, _colours)),
     "rgb colour key": (
         _encode(RGB8, "PNG", transparency=tuple(RGB8[3, 4].tolist())),
         np.where((RGB8[3, 4] == RGB8).all(2, keepdims=True), 255, RGB8),
@@ -201,15 +206,6 @@ def test_transparency_is_blended_onto_white_with_a_warning(tmp_path, kind):
     assert np.abs(image.astype(float) - expected).max() <= 1
 
 
-def test_transparent_palette(tmp_path):
-    palette = Image.fromarray(RGB8).quantize(8)
-    with pytest.warns(UserWarning, match="blended onto white"):
-        image = _read(tmp_path, _encode(palette, "PNG", transparency=2))
-    indices = np.asarray(palette)
-    np.testing.assert_array_equal(image[indices == 2], 255)
-    np.testing.assert_array_equal(image[indices != 2], np.asarray(palette.convert("RGB"))[indices != 2])
-
-
 def test_only_the_first_of_several_pictures_is_read_with_a_warning(tmp_path):
     pages = np.stack([GREY16, GREY16[::-1]])
     with pytest.warns(UserWarning, match="several pages; only the first is read"):
@@ -219,11 +215,6 @@ def test_only_the_first_of_several_pictures_is_read_with_a_warning(tmp_path):
     with pytest.warns(UserWarning, match="an animation; only its first picture is read"):
         image = _read(tmp_path, _encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
     np.testing.assert_array_equal(image, _grey(GREY8))
-
-
-def test_broken_exif_data_do_not_hide_a_healthy_picture(tmp_path):
-    data = _encode(RGB8, "PNG", exif=b"Exif\0\0MM\0\x2a\xff\xff\xff\xff junk")
-    np.testing.assert_array_equal(_read(tmp_path, data), RGB8)
 
 
 def _cut(data, part):
@@ -244,17 +235,6 @@ def _patched_tiff(data, values):
             tag = tiff.pages[0].tags[number]
             struct.pack_into({3: "<H", 4: "<I"}[int(tag.dtype)], patched, tag.valueoffset, value)
     return bytes(patched)
-
-
-def _tiff_with_predictor():
-    """A 16-bit TIFF without compression that names a predictor, which libtiff ignores."""
-    data = _tiff(RGB16, photometric="rgb", extratags=[(65000, "H", 1, 2, True)])
-    return data.replace(struct.pack("<HHIH", 65000, 3, 1, 2), struct.pack("<HHIH", 317, 3, 1, 2))
-
-
-def test_a_predictor_without_compression_is_ignored(tmp_path):
-    assert tifffile.TiffFile(io.BytesIO(_tiff_with_predictor())).pages[0].predictor == 2
-    np.testing.assert_array_equal(_read(tmp_path, _tiff_with_predictor()), RGB16)
 
 
 def _tiff_of_565_bits():
@@ -431,45 +411,10 @@ def test_limits(tmp_path, monkeypatch):
         _read(tmp_path, EXACT["png rgb"][0])
 
 
-@pytest.mark.parametrize("turn", [1, 6])
-@pytest.mark.parametrize(
-    ("mode", "kind"), [("RGB", "JPEG"), ("L", "JPEG"), ("RGB", "PNG"), ("P", "PNG"), ("RGBA", "WEBP"), ("1", "TIFF")]
-)
-def test_large_pictures_are_halved(tmp_path, mode, kind, turn):
-    photograph = Image.fromarray(RGB8).resize((601, 523), Image.Resampling.BICUBIC).convert(mode)
-    exif = Image.Exif()
-    exif[0x0112] = turn
-    photograph.save(tmp_path / "x", kind, exif=exif, lossless=True)
-    whole = read_image(tmp_path / "x")
-    image, notes, shape = read_with_notes(tmp_path / "x", whole=whole.size // 3 - 1)
-    assert shape == whole.shape[:2] and notes[0].endswith(f"more than 0.314322 megapixels; {HALVED}")
-    assert image.shape == ((shape[0] + 1) // 2, (shape[1] + 1) // 2, 3)
-    expected = cv2.resize(whole, image.shape[1::-1], interpolation=cv2.INTER_AREA)
-    assert np.abs(image.astype(int) - expected).mean() < (30 if mode == "1" else 2)
-
-
-@pytest.mark.parametrize("kind", ["tiff 16 rgb", "png 16 rgb"])
-def test_deep_pictures_are_not_halved(tmp_path, kind):
-    path = tmp_path / "x"
-    path.write_bytes(EXACT[kind][0])
-    with pytest.raises(TooLargeError, match=r"at most 99 are read of a picture of 16 bits .*; make it smaller first"):
-        read_with_notes(path, whole=99)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_telephones_have_200_megapixels(tmp_path, kind):
-    """More than Pillow takes by itself."""
-    path = tmp_path / "x"
-    Image.new("L", (16320, 12240), 77).save(path, kind)
-    with pytest.warns(UserWarning, match=HALVED):
-        image, shape = read_reduced(path)
-    assert shape == (12240, 16320) and image.shape == (6120, 8160, 3) and (image == 77).all()
+def test_pictures_of_more_pixels_than_pillow_takes_by_itself_have_our_limit(tmp_path):
+    Image.new("L", (16320, 12240), 77).save(tmp_path / "x", "JPEG")
     with pytest.raises(TooLargeError, match="199756800 pixels; at most 100000000 are read; make it smaller first"):
-        read_image(path)
-    path.write_bytes(_png(GREY8[..., None], 0, size=(16000, 16000)))
-    with pytest.raises(TooLargeError, match="256000000 pixels; at most 250000000 are read; make it smaller first"):
-        read_reduced(path)
+        read_image(tmp_path / "x")
 
 
 def test_two_decoders_must_agree_on_deep_png(tmp_path, monkeypatch):
@@ -488,13 +433,6 @@ def test_samples_are_the_bundled_ones_and_come_as_scikit_image_has_them():
     np.testing.assert_array_equal(read_image("sample:camera"), _grey(data.camera()))
     with pytest.raises(UnreadableError, match=r"sample:cofee: no such sample; there are astronaut, .*, coffee, "):
         read_image("sample:cofee")
-
-
-def test_research_photograph():
-    photographs = sorted(data_file("bsds").glob("*.jpg"))
-    image = read_image(photographs[0])
-    assert image.dtype == np.uint8 and sorted(image.shape) == [3, 321, 481]
-    np.testing.assert_array_equal(image, np.asarray(Image.open(photographs[0])))
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])

@@ -83,43 +83,11 @@ def test_standard_input_of_any_format(pipe, container, codec):
         iter(reader).__next__()
 
 
-def test_raw_frames_on_standard_input(pipe):
-    pipe(b"".join(frame.tobytes() for frame in FRAMES))
-    reader = LiveReader("-", size=(64, 48), frame_rate=10)
-    assert reader.frame_rate == 10
-    np.testing.assert_array_equal(np.stack(list(reader)), np.stack(FRAMES))
-    grey = b"".join(frame[..., 0].tobytes() for frame in FRAMES)
-    pipe(grey)
-    part = LiveReader("-", size=(64, 48), pixel_format="gray", every=3, max_frames=4, scale=0.5, start=0.4)
-    found = list(part)
-    assert levels(found) == [10, 13, 16, 19] and found[0].shape == (24, 32, 3)
-
-
-@pytest.mark.parametrize("size", [(64, 40), (64, 60), (5, 3)])
-def test_raw_frames_of_a_wrong_size_end_and_what_is_left_over_is_reported(pipe, size):
-    """Bytes do not say their size, so each frame's worth of them is a frame, and the rest is no frame."""
-    data = b"".join(frame.tobytes() for frame in FRAMES[:5])
-    pipe(data)
-    reader = LiveReader("-", size=size, frame_rate=10)
-    found = list(reader)
-    whole, rest = divmod(len(data), 3 * size[0] * size[1])
-    assert len(found) == whole and {frame.shape for frame in found} == {(size[1], size[0], 3)}
-    assert reader.damaged == (rest > 0)
-    assert ["size=WxH or pixel_format=NAME is wrong" in note for note in reader.notes] == [True] * (rest > 0)
-
-
 def test_standard_input_that_is_no_video(pipe):
-    for data in (b"", b"no video at all" * 1000):
+    for data in (b"", b"no video at all" * 1000, FRAMES[0].tobytes()):
         pipe(data)
-        with pytest.raises(UnreadableError, match=r"^-: not a video .* of raw frames, give size=WxH and"):
+        with pytest.raises(UnreadableError, match=r"^-: not a video .*; give raw frames a header, for instance by: ff"):
             LiveReader("-")
-    pipe(FRAMES[0].tobytes()[:-1])
-    with pytest.raises(UnreadableError, match="-: the input ends within a frame: size=WxH"):
-        list(LiveReader("-", size=(64, 48)))
-    with pytest.raises(ParameterError, match="pixel_format must be one that FFmpeg knows"):
-        LiveReader("-", size=(8, 8), pixel_format="nonsense")
-    with pytest.raises(ParameterError, match="size must be"):
-        LiveReader("-", size=(60_000, 60_000))
 
 
 def test_playlists_reach_nothing(pipe, tmp_path):
@@ -229,9 +197,10 @@ def test_playlists_of_a_server_are_not_followed(server):
 
 READ_ENDLESS = """
 import sys
-from visionnmf.io.video import live
-live.MOST_MEMORY = 16 << 20
-reader = live.LiveReader(sys.argv[1], patience=0)
+from visionnmf.io import LiveReader
+from visionnmf.io.video import decoding
+decoding.MOST_MEMORY = 16 << 20
+reader = LiveReader(sys.argv[1], patience=0)
 print(sum(1 for _ in reader), *reader.notes)
 """
 
@@ -361,13 +330,6 @@ def test_no_key_frame_at_the_start(pipe):
     assert len(found) > 30
 
 
-def test_ten_bits_and_odd_sizes(pipe):
-    frames = [np.full((45, 63, 3), 8 * level, np.uint8) for level in range(10)]
-    pipe(encoded("matroska", "ffv1", frames, pixel_format="yuv444p10le"))
-    found = list(LiveReader("-"))
-    assert found[0].shape == (45, 63, 3) and levels(found) == pytest.approx(range(10), abs=1)
-
-
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
@@ -379,11 +341,11 @@ def test_pictures_of_a_folder_in_their_natural_order(tmp_path):
     for _ in range(2):
         times = []
         found = [(frame, times.append(reader.time))[0] for frame in reader]
-        assert levels(found) == [1, 2, 9, 10, 11] and times == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+        assert levels(found) == [1, 2, 9, 10, 11] and times == pytest.approx([0, 0.2, 1.6, 1.8, 2.0])
     assert reader.declared_frames == 5 and not reader.truncated
     part = PictureSequence(str(tmp_path / "f1*.png"), frame_rate=1, every=2, scale=0.5)
     assert levels(part) == [1, 11] and (part.width, part.height) == (32, 24)
-    assert levels(PictureSequence(tmp_path, frame_rate=5, start=0.2, end=0.7, max_frames=2)) == [2, 9]
+    assert levels(PictureSequence(tmp_path, frame_rate=5, start=0.2, end=1.9, max_frames=2)) == [2, 9]
 
 
 def test_a_folder_with_fewer_pictures_than_one_in_it_is_doubted(tmp_path):
@@ -441,9 +403,9 @@ def test_kinds_of_sources(tmp_path):
     (tmp_path / "a.mkv").rename(tmp_path / "a.ts")  # what recorders write
     assert pictures_of(tmp_path) == []
     assert not is_live(tmp_path) and is_live("https://x/y") and is_live("/dev/video0")
-    with pytest.raises(ParameterError, match="frame_rate must be None"):
+    with pytest.raises(ParameterError, match="frame_rate must be left out"):
         open_video(tmp_path / "a.mkv", frame_rate=5)
-    with pytest.raises(ParameterError, match="size must be None for"):
-        open_video(tmp_path / "a.mkv", size=(8, 8))
+    with pytest.raises(ParameterError, match="frame_rate must be left out for rtsp://x/y, which has its own"):
+        open_video("rtsp://x/y", frame_rate=5)
     with pytest.raises(ParameterError, match="source must be"):
         LiveReader("clip.mp4")

@@ -351,6 +351,11 @@ def test_compressed_and_encrypted_files_and_members_that_share_their_bytes_are_r
     path.write_bytes(bytes(data))
     with pytest.raises(UnreadableError, match="its members are larger than the file"):
         PLAIN.load(path)
+    data = bytearray(replaced(path).read_bytes())
+    data[data.index(b"visionnmf")] ^= 1  # in the header, whose checksum is then another
+    path.write_bytes(data)
+    with pytest.raises(UnreadableError, match="damaged"):
+        PLAIN.load(path)
 
 
 SHORT = {  # an eighth of what a header may have; short values take many times the memory of their text

@@ -147,10 +147,7 @@ def test_a_separator_at_the_end_makes_no_column(tmp_path, header, separator):
             "a,b\n" + "1,2\n" * 40 + '3,"4\n5,6\n',
             "t.csv: its rows cannot be told apart; look for",
         ),
-        (
-            "x,words\n2,sea\n4,sky;sea\n",
-            "row 2, column words: must be a number; got sea; words need a column each",
-        ),
+        ("x,words\n2,sea\n4,sky;sea\n", "row 2, column words: must be a number; got sea; words need a"),
         ("a;b\n1,5;2.5\n", "row 2, column b: must be a number; got 2.5"),
         ("a,b\n1,1e999\n", "must hold finite numbers"),
     ],
@@ -210,13 +207,11 @@ def test_spreadsheets_do_not_take_texts_for_formulas(tmp_path):
 
     expected = [f"'{cell}" for cell in FORMULAS] + ["" if cell is None else str(cell) for cell in HARMLESS]
     assert written([[cell, cell] for cell in FORMULAS + HARMLESS]) == [[cell, cell] for cell in expected]
-    assert written([FORMULAS], verbatim=True) == [FORMULAS]
 
 
-@pytest.mark.parametrize("verbatim", [False, True])
-def test_tables_are_read_as_they_were_before_they_were_written(tmp_path, verbatim):
-    texts = [text for text in FORMULAS if text[0] != "'"] if verbatim else FORMULAS
-    write_csv(tmp_path / "t.csv", [["=file", "score"], *([text, -1.5] for text in texts)], verbatim=verbatim)
+def test_tables_are_read_as_they_were_before_they_were_written(tmp_path):
+    texts = FORMULAS
+    write_csv(tmp_path / "t.csv", [["=file", "score"], *([text, -1.5] for text in texts)])
     (table,) = read_tables(tmp_path / "t.csv", key="=file")
     assert table.keys == texts
     np.testing.assert_array_equal(table.X, np.full((len(texts), 1), -1.5))

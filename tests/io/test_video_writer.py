@@ -61,17 +61,6 @@ def test_mp4_keeps_size_count_rate_and_colours(tmp_path, width, height, grey):
     assert os.listdir(tmp_path) == ["out.mp4"]
 
 
-@pytest.mark.parametrize("width", [64, 63])
-def test_flat_colours_survive_mp4(tmp_path, width):
-    colours = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255], [0, 0, 0], [200, 30, 60]], np.uint8)
-    path = tmp_path / "out.mp4"
-    with VideoWriter(path, width=width, height=48, frame_rate=25, codec="h264") as writer:
-        for colour in colours:
-            writer.write(np.broadcast_to(colour, (48, width, 3)))
-    back = np.stack(list(VideoReader(path))).astype(int)
-    assert np.abs(back - colours[:, None, None]).max() <= 6
-
-
 def test_mp4_begins_with_its_index_so_that_browsers_start_at_once(tmp_path):
     path = tmp_path / "out.mp4"
     with VideoWriter(path, width=64, height=48, frame_rate=25, codec="h264") as writer:

@@ -107,6 +107,14 @@ def test_the_pieces_of_a_stream_do_not_matter(rng):
     np.testing.assert_allclose(sparse.transform(sp.csr_array(X)), whole.transform(X))
 
 
+def test_fewer_samples_than_a_batch_are_one_batch_in_each_pass(rng):
+    """No error was kept, and the best one was infinite."""
+    X, _ = mixtures(rng, n=100)
+    model = ConservativeNMF(4, w=1.0, random_state=0).fit(X)
+    same_state(model, clone(model).set_params(batch_size=100).fit(X))
+    assert model.errors_.shape == (10,) and model.best_error_ == model.errors_.min()
+
+
 def test_a_smaller_batch_closes_the_open_one(rng):
     X, _ = mixtures(rng, n=20)
     model = ConservativeNMF(4, batch_size=30, random_state=0).partial_fit(X)

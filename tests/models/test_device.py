@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from visionnmf import NMF, RPCA, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
+from visionnmf import NMF, MultiviewNMF, OnlineNMF, Penalty, ProjectiveNMF, SymmetricNMF, load_model
 from visionnmf.engine.arrays import factors, passes
 from visionnmf.engine.kernels import admm as kernels
 from visionnmf.engine.losses import LOSSES, Loss
@@ -197,11 +197,11 @@ def test_what_fits_elsewhere_do_not_take(xp, case, rng):
         NMF(3, **options).fit(there(xp, change(data(rng))))
 
 
-@pytest.mark.parametrize("other", [SymmetricNMF, RPCA, MultiviewNMF, ProjectiveNMF])
+@pytest.mark.parametrize("other", [SymmetricNMF, MultiviewNMF, ProjectiveNMF])
 def test_other_estimators_name_the_one_that_takes_the_array(xp, other, rng):
     X = there(xp, data(rng, (24, 24)))
     with pytest.raises(ValueError, match=r"array of NumPy here; got one of .*visionnmf\.NMF"):
-        other(3).fit([X, X] if other is MultiviewNMF else X) if other is not RPCA else other().fit(X)
+        other(3).fit([X, X] if other is MultiviewNMF else X)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")

@@ -10,9 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from visionnmf import (
     NMF,
-    RPCA,
     ConservativeNMF,
-    GoDec,
     MultiviewNMF,
     OnlineNMF,
     Penalty,
@@ -42,9 +40,6 @@ ESTIMATORS = [  # one with the defaults; for the others a few iterations take ea
     ProjectiveNMF(max_iter=20),
     ProjectiveNMF(2, loss="kullback-leibler", max_iter=20),
     ProjectiveNMF(solver="mu", max_iter=20),
-    RPCA(max_iter=20),
-    GoDec(max_iter=20),
-    GoDec(1, sparse_share=0, max_iter=20),
     MultiviewNMF(max_iter=20),
     MultiviewNMF(2, loss="frobenius", group_l1=0.1, missing_values=np.nan, max_iter=20),
     MultiviewNMF(2, group_bound=0.1, group_norm="inf", loss="frobenius", max_iter=20),

@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state
 
-from visionnmf import NMF, MultiviewNMF, load_model, select_loss, select_rank
+from visionnmf import NMF, select_loss
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.hidden_entries import part_of
+from visionnmf.models.selection import part_of
 
 pytestmark = pytest.mark.slow  # all of it runs whole fits or commands
 
@@ -88,49 +88,3 @@ def test_progress(low_rank):
 def test_refused(changes, message, low_rank):
     with pytest.raises(ParameterError, match=message):
         select_loss(low_rank, **changes)
-
-
-def noisy(low_rank, rng, kind):
-    if kind == "manhattan":
-        return np.where(rng.random(low_rank.shape) < 0.1, low_rank.max(), low_rank)
-    return rng.poisson(5 * low_rank / low_rank.mean()).astype(float)
-
-
-@pytest.mark.parametrize("kind", ["manhattan", "kullback-leibler"])
-def test_auto_is_the_proposed_loss(kind, low_rank, rng, tmp_path):
-    X = noisy(low_rank, rng, kind)
-    model = NMF(4, loss="auto", max_iter=50, tol=0, random_state=0)
-    codes = model.fit_transform(X)
-    assert model.loss_ == kind == select_loss(X, estimator=FOUR, random_state=0).loss
-    named = NMF(4, loss=kind, max_iter=50, tol=0, random_state=0)
-    np.testing.assert_array_equal(codes, named.fit_transform(X))
-    np.testing.assert_array_equal(model.transform(X[:9]), named.transform(X[:9]))
-    assert model.reconstruction_err_ == named.reconstruction_err_
-    model.save(tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz")
-    assert again.loss_ == kind
-    np.testing.assert_array_equal(again.transform(X[:9]), named.transform(X[:9]))
-    assert not hasattr(model.set_params(loss="frobenius").fit(X), "loss_")
-
-
-def test_auto_takes_weights_gaps_and_sparse_data(low_rank, rng):
-    X = noisy(low_rank, rng, "kullback-leibler")
-    gaps = rng.random(X.shape) < 0.1
-    model = NMF(4, loss="auto", max_iter=20, tol=0, missing_values=np.nan, random_state=0)
-    hidden = np.where(gaps, np.nan, X)
-    expected = select_loss(hidden, estimator=clone(FOUR).set_params(missing_values=np.nan), random_state=0).loss
-    assert model.fit(hidden).loss_ == expected
-    assert NMF(4, loss="auto", max_iter=20, tol=0, random_state=0).fit(X, weights=~gaps).loss_ == expected
-    assert NMF(4, loss="auto", max_iter=20, tol=0, random_state=0).fit(sp.csr_array(X)).loss_ == "kullback-leibler"
-
-
-def test_auto_is_refused_where_nothing_can_be_chosen(low_rank):
-    with pytest.raises(ParameterError, match="loss_parameter must be None for loss='auto'; got 1"):
-        NMF(4, loss="auto", loss_parameter=1.0).fit(low_rank)
-    with pytest.raises(ParameterError, match="loss must be one of"):
-        MultiviewNMF(4, loss="auto").fit([low_rank, low_rank])
-    with pytest.raises(ParameterError, match="loss of the estimator must be a name or a number; got 'auto'"):
-        select_rank(low_rank, [1, 2], estimator=NMF(loss="auto"))
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(ParameterError, match="loss must be a name for an array of Dask or on a device; got 'auto'"):
-        NMF(4, loss="auto").fit(da.from_array(low_rank, chunks=(30, 60)))

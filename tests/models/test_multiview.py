@@ -150,7 +150,7 @@ def test_what_is_not_allowed_is_named(views):
     for X, options, sentence in (
         ([a, b[:-1]], {}, "views must have the same number of samples; got 0: 150, 1: 149"),
         ([a, b], {"groups": [0]}, "groups must be None if the views are given separately"),
-        (a, {"groups": [[0, 1], [1, 2]]}, "groups must put each feature into one view"),
+        (a, {"groups": [[0, 1], [1, 2]]}, "groups must not share points; got some of the features twice"),
         (a, {"groups": [0, 1]}, "groups must be index sets, or a label for each of 12 features"),
         ([a, None], {}, "X must hold every view in training; got none of 1"),
         ([a, b + 1j], {}, "view 1 must hold real numbers; got complex ones"),

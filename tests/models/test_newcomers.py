@@ -22,33 +22,6 @@ def X(rng):
     return rng.random((20, 3)) @ rng.random((3, 12)) + 0.05 * rng.random((20, 12))
 
 
-@pytest.mark.parametrize(
-    ("name", "replacement"),
-    [
-        *(("beta_loss", "loss"), ("l1_ratio", "penalty_W"), ("shuffle", "nothing"), ("rank", "n_components")),
-        *(("seed", "random_state"), ("batch_size", "OnlineNMF"), ("replicates", "n_init"), ("algorithm", "solver")),
-        *(("update", "loss"), ("W0", "fit_transform"), ("alpha_H", "penalty_H=Penalty.l1=alpha_H . l1_ratio . n_sam")),
-        ("alpha_W", "penalty_W=Penalty.l1=alpha_W . l1_ratio . n_features"),
-    ],
-)
-def test_foreign_parameters_name_their_replacement(name, replacement):
-    with pytest.raises(TypeError, match=f"NMF has no parameter '{name}'; use .*{replacement}"):
-        NMF(3, **{name: 1})
-
-
-def test_unknown_parameters_stay_pythons_error():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        NMF(3, colour=1)
-    with pytest.raises(TypeError, match=r"OnlineNMF has no parameter 'alpha_W'; use penalty_W=Penalty"):
-        OnlineNMF(3, alpha_W=1)
-
-
-@pytest.mark.parametrize(("name", "word"), [("cd", "hals"), ("als", "hals"), ("mult", "mu")])
-def test_foreign_solvers_name_their_replacement(name, word, X):
-    with pytest.raises(ParameterError, match=f"solver must be one of .*; got '{name}'; '{word}'"):
-        NMF(3, solver=name).fit(X)
-
-
 def test_nan_is_answered_with_missing_values(X):
     X[0, 0] = np.nan
     for fit in (lambda: NMF(3).fit(X), lambda: OnlineNMF(3).fit(X), lambda: select_rank(X, [1, 2])):
@@ -178,13 +151,25 @@ def test_values_that_are_refused_name_their_view(value, sentence, form):
         ("views.csv", {}, "X must hold the views, .* got 'views.csv'; pass"),
         ([{"a": VIEWS["sounds"][i]} for i in range(10)], {}, r"each a dict of views; pass {name: numpy.array\(\[sa"),
         ([[view[i] for view in VIEWS.values()] for i in range(10)], {}, r"each a list of views; pass \[numpy.array\("),
-        (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "name the view of each feature; got None for feature 0; give"),
-        (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "name the view of each feature; got nan for feature 6; give"),
+        (JOINED, {"groups": [None] * 4 + ["a"] * 3}, "a label for each of the features; got None for number 0; give"),
+        (JOINED, {"groups": ["a"] * 6 + [np.nan]}, "a label for each of the features; got nan for number 6; give"),
         ({"a": [[1.0, 2.0], [3.0]]}, {}, "view a must be an array of shape .*; got rows of different lengths"),
         (VIEWS, {"init": "custom"}, r"init must be one of \['random', .*'nndsvdar'\]; got 'custom'"),
-        (JOINED, {"groups": [np.ones(6, bool)]}, "groups must hold indices from 0 to 6; got 0"),
-        (JOINED, {"groups": {"a": ["x"], "b": [1]}}, "groups must hold indices from 0 to 6; got a"),
-        (JOINED, {"groups": {"a": "x", "b": [1]}}, "groups must hold indices from 0 to 6; got a"),
+        (
+            JOINED,
+            {"groups": [np.ones(6, bool)]},
+            "groups must hold indices from 0 to 6, of the features, none empty; got 0",
+        ),
+        (
+            JOINED,
+            {"groups": {"a": ["x"], "b": [1]}},
+            "groups must hold indices from 0 to 6, of the features, none empty; got a",
+        ),
+        (
+            JOINED,
+            {"groups": {"a": "x", "b": [1]}},
+            "groups must hold indices from 0 to 6, of the features, none empty; got a",
+        ),
     ],
 )
 def test_views_in_a_form_that_is_not_taken_are_told_the_one_that_is(X, options, sentence):
@@ -203,14 +188,8 @@ def test_new_samples_of_another_size_and_views_in_place_of_codes_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_lists_of_samples_are_taken_with_the_cure_and_masks_of_features_as_they_are():
+def test_masks_of_features_are_groups():
     expected = several().fit_transform(VIEWS)
-    X = [{name: view[i] for name, view in VIEWS.items()} for i in range(10)]
-    np.testing.assert_array_equal(
-        several().fit_transform({name: np.array([sample[name] for sample in X]) for name in X[0]}), expected
-    )
-    X = [[*sample.values()] for sample in X]
-    np.testing.assert_array_equal(several().fit_transform([np.array(view) for view in zip(*X, strict=True)]), expected)
     mask = np.arange(7) < 4
     for groups in ([mask, ~mask], {"sounds": mask, "images": list(~mask)}):
         np.testing.assert_array_equal(several(groups=groups).fit_transform(JOINED), expected)

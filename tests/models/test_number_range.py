@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from visionnmf import NMF, RPCA, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
+from visionnmf import NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, ProjectiveNMF, SymmetricNMF
 from visionnmf.engine.losses import Loss
 from visionnmf.engine.penalties import Penalties
 from visionnmf.engine.problem import Problem
@@ -61,10 +61,6 @@ def test_sparse_views_without_a_seed_never_overflow(first):
     ("model", "data"),
     [
         (OnlineNMF(3, method="or-nmf"), np.full((20, 8), 1e77)),
-        (RPCA(), np.full((4, 3), 1.7e308)),
-        (GoDec(), np.full((4, 3), 1.7e308)),
-        (RPCA(), np.full((4, 3), 3e38, np.float32)),
-        (GoDec(), np.full((4, 3), 3e38, np.float32)),
         (SymmetricNMF(2), np.full((5, 5), 1.7e308)),
         (SymmetricNMF(2, loss="frobenius"), np.full((5, 5), 1e38, np.float32)),
     ],
@@ -89,7 +85,7 @@ def test_one_huge_entry_and_one_tiny_entry(rng):
 @pytest.mark.parametrize(
     "model",
     [
-        *(NMF(2), OnlineNMF(2), ProjectiveNMF(2), SymmetricNMF(2), RPCA(), GoDec(), ConservativeNMF(2)),
+        *(NMF(2), OnlineNMF(2), ProjectiveNMF(2), SymmetricNMF(2), ConservativeNMF(2)),
         MultiviewNMF(2, groups=[0] * 8),
     ],
     ids=lambda model: type(model).__name__,

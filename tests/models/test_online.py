@@ -161,20 +161,6 @@ def test_the_past_is_forgotten(rng):
     assert errors[0] < 0.5 * errors[1]
 
 
-@pytest.mark.slow
-def test_any_number_of_threads_gives_the_same(rng, monkeypatch):
-    X = made(rng, 1500, 400, 6, salt=0.05)[0].astype(np.float32)
-    for method in METHODS:
-        found = []
-        for threads in ("1", "2", "5"):
-            monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-            model = OnlineNMF(8, method=method, batch_size=500, max_iter=1, random_state=0)
-            if method not in ("manhattan", "surrogate"):
-                X = X[:60]
-            found.append(state_of(model.fit(X)))
-        assert found[0] == found[1] == found[2]
-
-
 def test_three_passes_come_near_the_batch_solver(rng):
     X = made(rng, 3000, 60, 8)[0] * rng.gamma(20, 1 / 20, size=(3000, 60))
     train, held_out = X[:2500], X[2500:]

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from visionnmf import NMF, Penalty, select_rank
 from visionnmf.exceptions import ParameterError
-from visionnmf.models.hidden_entries import default_ranks, lowest_good_rank
+from visionnmf.models.selection import lowest_good_rank
 
 pytestmark = pytest.mark.filterwarnings("ignore:select_rank proposes")  # where few ranks are tried
 
@@ -43,16 +43,6 @@ def test_the_true_rank_is_found_with_the_noise_of_the_loss(loss, rng):
     X = rng.poisson(X) if loss == "kullback-leibler" else np.maximum(0, X + rng.normal(0, 2, X.shape))
     found = select_rank(X, range(1, 8), estimator=NMF(loss=loss, max_iter=200), n_splits=2, random_state=0)
     assert found.n_components == 3
-
-
-@pytest.mark.parametrize("case", [{}, {"missing_values": np.nan}, {"loss": "auto"}, {"loss": 1.5}])
-def test_the_number_of_components_may_be_chosen(case, rng):
-    X = low_rank(rng, 2, (40, 30)) + 0.01
-    X[0, 0] = np.nan if "missing_values" in case else X[0, 0]
-    model = clone(QUICK).set_params(**{"n_components": "auto", "random_state": 0, **case})
-    codes = model.fit_transform(X)
-    assert model.n_components_ == 2 and codes.shape == (40, 2)
-    assert model.get_params()["n_components"] == "auto" and len(model.transform(X[:3])) == 3
 
 
 @pytest.mark.parametrize("case", [{}, {"missing_values": 0}, {"loss": "manhattan", "zero_weight": 0.3}])
@@ -118,7 +108,6 @@ def test_the_lowest_rank_as_good_as_the_best_is_chosen(means, expected):
 def test_the_ranks_tried_by_default(rng):
     assert select_rank(rng.random((12, 10)), estimator=QUICK, n_splits=1).ranks.tolist() == [1, 2, 3]
     assert select_rank(rng.random((60, 2)), estimator=QUICK, n_splits=1).ranks.tolist() == [1]
-    assert default_ranks((500, 300)).tolist() == list(range(1, 21))
 
 
 def test_fits_that_did_not_converge_are_counted_in_one_warning(rng):
@@ -166,7 +155,6 @@ def test_exact_data_have_their_rank_and_a_grid_that_begins_too_high_is_reported(
         assert select_rank(X, range(1, 6), random_state=0).n_components == rank
     with pytest.warns(UserWarning, match="proposes 4, the lowest rank that was tried"):
         select_rank(X, [4, 5], random_state=0)
-    assert NMF("auto", random_state=1).fit(np.ones((50, 40))).n_components_ == 1
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -1,9 +1,5 @@
 """fit_stream: whatever the pieces the same model, a killed stream ends as one that was not, constant memory."""
 
-import os
-import signal
-import subprocess
-import sys
 import tracemalloc
 from contextlib import nullcontext
 
@@ -11,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
+from model_files import rewrite
 from sklearn.base import clone
 from sklearn.decomposition import MiniBatchNMF
 
@@ -68,16 +65,6 @@ def test_batches_have_one_size_however_the_samples_come(source):
     found = batches(source, batch_size=10)
     assert [len(batch) for batch in found] == [10] * 9 + [7]
     np.testing.assert_array_equal(np.concatenate(found), X)
-
-
-@pytest.mark.parametrize("chunks", [None, (8, 12)])
-def test_a_dataset_of_h5py_gives_the_model_of_its_array(tmp_path, chunks):
-    with pytest.importorskip("h5py").File(tmp_path / "x.h5", "w") as file:
-        source = file.create_dataset("x", data=X, chunks=chunks)
-        same_model(learnt(source, epochs=2), learnt(X, epochs=2))
-        mixed = np.concatenate(batches(source, shuffle=True))
-    assert (mixed != X).any()
-    np.testing.assert_array_equal(np.sort(mixed, axis=0), np.sort(X, axis=0))
 
 
 def test_a_source_that_uses_one_array_again():
@@ -208,32 +195,6 @@ STREAMS = {
         if method != "or-nmf-is"  # as printed, it ends where a gradient is infinite
     },
 }
-KILLED = """
-import os, signal, sys
-import test_stream as here
-
-def callback(done, total):
-    if done >= 60:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-model, source, options = here.STREAMS[sys.argv[1]]()
-here.fit_stream(model, source, checkpoint=here.Checkpoint(sys.argv[2], every=4), callback=callback, **options)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["conservative", "online"])
-def test_a_stream_that_is_killed_ends_as_one_that_was_not(how, tmp_path):
-    path, folder = tmp_path / "checkpoint.npz", os.path.dirname(__file__)
-    script = [sys.executable, "-c", KILLED, how, str(path)]
-    environment = {**os.environ, "PYTHONPATH": folder}
-    done = subprocess.run(script, env=environment, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.npz"]
-    assert load_model(path).n_samples_seen_ == 40
-    model, source, options = STREAMS[how]()
-    same_model(fit_stream(model, source, checkpoint=path, **options), fit_stream(*STREAMS[how]()[:2], **options))
 
 
 @pytest.mark.slow
@@ -280,8 +241,9 @@ def test_a_stream_that_has_ended_is_not_learnt_again_but_may_have_more_passes(tm
 
 def test_a_live_stream_skips_nothing(tmp_path):
     path = tmp_path / "checkpoint.npz"
-    learnt(iter([X[:40]]), checkpoint=Checkpoint(path, live=True))
-    same_model(learnt(iter([X[40:]]), checkpoint=Checkpoint(path, live=True)), learnt(X))
+    learnt(iter([X[:40]]), checkpoint=path)
+    model = fit_stream(load_model(path), iter([X[40:]]), checkpoint=Checkpoint(path, resume=False))
+    same_model(model, learnt(X))
     assert load_model(path).n_samples_seen_ == 97
 
 
@@ -321,18 +283,13 @@ def test_a_checkpoint_is_of_the_same_data(form, tmp_path):
         with pytest.raises(ParameterError, match=r"checkpoint must be of the same data; got .*, where samples or"):
             learnt(form(other), checkpoint=path)
     assert path.read_bytes() == before
-    live = learnt(form(X + 1), checkpoint=Checkpoint(path, live=True))  # whose samples are others
-    assert live.n_samples_seen_ == 2 * len(X)
 
 
-def test_the_same_data_may_come_in_other_chunks_and_after_a_live_source_not(tmp_path):
+def test_the_same_data_may_come_in_other_chunks(tmp_path):
     path = tmp_path / "checkpoint.npz"
     model = learnt([X[:10], X[10:]], checkpoint=path)
     for pieces in ([X[:3], X[3:60], X[60:]], iter([X])):
         np.testing.assert_array_equal(learnt(pieces, checkpoint=path).components_, model.components_)
-    learnt(iter([X]), checkpoint=Checkpoint(path, live=True))
-    with pytest.raises(ParameterError, match=r"of the same data; got .*, which is of a live source; remove it"):
-        learnt([X], checkpoint=path)
 
 
 def test_a_checkpoint_is_of_the_same_names(tmp_path):
@@ -347,8 +304,6 @@ def test_a_checkpoint_is_of_the_same_names(tmp_path):
 def test_damaged_checkpoints_are_refused(change, tmp_path):
     path = tmp_path / "checkpoint.npz"
     learnt(X, checkpoint=path)
-    from model_files import rewrite  # not at the top: a test imports this module in a process of its own
-
     rewrite(path, lambda state, arrays: state["dict"]["stream"]["dict"].update(change))
     with pytest.raises(UnreadableError, match=r"damaged, or not a model .*stream"):
         learnt(X, checkpoint=path)
@@ -364,7 +319,6 @@ def test_damaged_checkpoints_are_refused(change, tmp_path):
         (lambda: learnt(X, shuffle=True, random_state=-1), "random_state must be"),
         (lambda: Checkpoint("x.npz", every=0.5), r"every must be a whole number >= 1; got 0\.5"),
         (lambda: Checkpoint("x.npz", resume=None), "resume must be True or False"),
-        (lambda: Checkpoint("x.npz", live=1), "live must be True or False"),
         (lambda: learnt(iter([X]), epochs=2), "epochs must be 1 for a source that can be read only once; got 2"),
         (lambda: learnt([X], shuffle=True), "shuffle must be False for a source that can only be read in its order"),
         (lambda: fit_stream(NMF(2), X), "model must be an estimator with partial_fit; got NMF"),

@@ -121,6 +121,7 @@ def test_scale_dtype_and_seed(loss, rng):
     [
         (np.ones((3, 4)), {}, None, r"X must be a square affinity matrix; got shape \(3, 4\)"),
         (np.triu(np.ones((3, 3))), {}, None, "X must be symmetric; got entries that differ .* by up to 1"),
+        (np.eye(3) - 0.5, {}, None, "Negative values in data passed to SymmetricNMF .*; clip it by numpy"),
         (np.ones((3, 3)), {"init": -np.ones((2, 3))}, None, "init must hold finite numbers >= 0; got -1"),
         (np.ones((3, 3)), {}, np.ones(2), "sample_weight must have shape \\(3,\\); got \\(2,\\)"),
         (np.ones((3, 3)), {}, np.zeros(3), "sample_weight must not be 0 for all"),

@@ -19,7 +19,7 @@ from visionnmf.apps.masquerade import SessionScorer
 from visionnmf.apps.segmentation import segment
 from visionnmf.choices import ANNOTATION_METHODS
 from visionnmf.datasets import make_mosaic, make_surveillance
-from visionnmf.features import DenseHue, DenseSift, FeatureExtraction, HarrisHue, HarrisSift, PatchNMF
+from visionnmf.features import DenseHue, DenseSift, FeatureExtraction, HarrisHue, HarrisSift
 
 # Large enough for a BLAS to use its threads, and for several blocks; few iterations, as differences grow with them.
 MODELS = {
@@ -40,11 +40,9 @@ MODELS = {
     "online or-nmf": lambda: visionnmf.OnlineNMF(6, method="or-nmf", batch_size=100, max_iter=1, random_state=0),
     "conservative": lambda: visionnmf.ConservativeNMF(6, max_iter=1, shuffle=True, random_state=0),
     "multiview": lambda: visionnmf.MultiviewNMF(6, max_iter=4, tol=0, random_state=0),
-    "rpca": lambda: visionnmf.RPCA(max_iter=3),
-    "godec": lambda: visionnmf.GoDec(6, max_iter=3, tol=0, random_state=0),
 }
 KINDS = [
-    *(DenseHue(4), DenseSift(4), HarrisHue(4), HarrisSift(4), PatchNMF(4)),
+    *(DenseHue(4), DenseSift(4), HarrisHue(4), HarrisSift(4)),
     *("rgb", "lab", "hsv", "gist", "hog", "lbp", "centrist", "raw-pixels"),
 ]
 

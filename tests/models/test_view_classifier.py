@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
@@ -49,8 +48,17 @@ def test_the_views_tell_what_the_codes_do_not_hold_and_what_cannot_be_learnt_is_
     assert classifier.decision_function(test).argmax(axis=1).tolist() == classifier.predict(test).tolist()
     with pytest.raises(ParameterError, match="y must have two classes or more; got one class"):
         classifier.fit(train, np.zeros_like(y))
-    with pytest.raises(ParameterError, match="y must have a class for each of the 120 samples; got 119"):
+    with pytest.raises(ParameterError, match="y must have a label for each of the 120 samples; got 119"):
         classifier.fit(train, y[1:])
+    for bad, sentence in (
+        (y[:1], "y must have a label for each of the 120 samples; got 1"),
+        (np.array([*map(str, y[1:]), None], object), "y must have a label for each sample; got None for sample 119"),
+        ([*y[1:].astype(float), np.nan], "y must have a label for each sample; got nan for sample 119; leave it out"),
+        ([*map(str, y[1:]), 3], r"y must be all texts or all numbers; got \["),
+        ("ada", "y must have a label for each sample; got 'ada'"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            classifier.fit(train, bad)
     with pytest.raises(ParameterError, match="X must hold at least one view; got none"):
         classifier.predict({})
     with pytest.raises(NotFittedError):
@@ -138,37 +146,12 @@ def test_samples_that_lack_a_view_have_a_machine_of_the_others(made):
     assert min(np.abs(machine.decision_function(normalize(rows[1])) - found).max() for machine in machines) < 0.02
 
 
-@pytest.mark.filterwarnings("ignore:MultiviewNMF leaves out views that look like noise")
-def test_a_view_of_noise_has_no_part(made, rng):
-    (train, test), y, _ = made
-    train, test = ({**half, "noise": rng.random((120, 20))} for half in (train, test))
-    classifier = fitted(train, y)
-    assert classifier.model_.view_weights_.tolist() == [1, 1, 0]
-    np.testing.assert_array_equal(
-        classifier.decision_function(test), classifier.decision_function({**test, "noise": 9 * test["noise"]})
-    )
-
-
 def test_words_and_classes_of_one_sample_have_no_cross_validation(made):
     (train, test), y, _ = made
     words = np.column_stack([y == 0, y == 1])
     classifier = fitted(train, words)
     assert np.isnan(classifier.best_score_) and classifier.decision_function(test).shape == (120, 2)
     assert (classifier.predict(train) == words).mean() > 0.95
-
-
-def test_views_may_have_any_form(made):
-    """Lists, one matrix with groups, sparse views and data frames give what a dict of arrays gives."""
-    (train, test), y, _ = made
-    pd = pytest.importorskip("pandas")
-    expected = fitted(train, y).decision_function(test)
-    groups = np.repeat(["a", "b"], 30)
-    forms = [(lambda views: [*views.values()], {}), (lambda views: np.hstack([*views.values()]), {"groups": groups})]
-    forms.append((lambda views: {name: sp.csr_array(X) for name, X in views.items()}, {}))
-    forms.append((lambda views: {name: pd.DataFrame(X).add_prefix(name) for name, X in views.items()}, {}))
-    for form, options in forms:
-        found = fitted(form(train), y, **options).decision_function(form(test))
-        np.testing.assert_allclose(found, expected, atol=0.02)  # the machine's tolerance
 
 
 def test_a_grid_search_finds_the_number_of_components(made):

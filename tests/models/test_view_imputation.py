@@ -4,9 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 
-from visionnmf import NMF, MultiviewNMF, load_model
+from visionnmf import NMF, MultiviewNMF, ViewClassifier, load_model
 from visionnmf.datasets import make_views
 from visionnmf.exceptions import ParameterError
 from visionnmf.models.multiview import missing_views, views as view_record
@@ -83,6 +85,7 @@ def test_codes_of_training_samples_are_those_of_new_ones(rng):
 
 
 @NOT_CONVERGED
+@pytest.mark.filterwarnings("ignore:the values of view")
 @pytest.mark.parametrize(("attribute", "value"), [("codes_covariance_", 1e300), ("view_noise_", 1e-310)])
 def test_priors_beyond_the_range_are_refused_or_harmless(rng, tmp_path, attribute, value):
     views = [rng.random((30, 4)), rng.random((30, 5))]
@@ -227,3 +230,42 @@ def test_only_single_missing_entries_add_a_ridge(rng, monkeypatch, gaps):
     components = model.fit(X).components_
     monkeypatch.setattr("visionnmf.models.multiview.components.RIDGE", 0.0)
     assert np.array_equal(model.fit(X).components_, components) == (gaps != "entries")
+
+
+def test_views_in_other_units_are_named(rng):
+    """A view in other units outweighed the others without a word."""
+    made = make_views(random_state=0).views
+    train, test = ({name: X[rows] for name, X in made.items()} for rows in (slice(0, None, 2), slice(1, None, 2)))
+    test["view1"] = np.where(rng.random(test["view1"].shape) < 0.3, np.nan, test["view1"])
+    model = MultiviewNMF(8, loss="frobenius", missing_values=np.nan, max_iter=60, tol=0, random_state=0).fit(train)
+    classifier = ViewClassifier(FrozenEstimator(model)).fit(train, np.arange(len(train["view0"])) % 2)
+    model.transform(test), model.impute({"view1": test["view1"]}), classifier.predict(test)  # without a warning
+    for name, factor in (("view0", 1000), ("view1", 20), ("view1", 0.001), ("view3", 0)):
+        there = np.nanmean(test[name] ** 2) / np.mean(train[name] ** 2)
+        changed = {**test, name: factor * test[name]}
+        for find in (model.transform, classifier.predict, lambda X, name=name: model.impute({name: X[name]})):
+            with pytest.warns(UserWarning, match=f"the values of view {name} have .* times the size") as found:
+                find(changed)
+            assert found[0].filename == __file__ or find != model.transform
+            said = float(str(found[0].message).split(" have ")[1].split()[0])
+            assert len(found) == 1 and said == pytest.approx(factor * there**0.5, rel=0.2)
+    quiet = {"view0": test["view0"][:1] / 1000}  # one sample may be nearly 0
+    model.transform(quiet)
+    rows = test["view0"][:1] * 1000
+    with pytest.warns(UserWarning, match="the values of view view0 have"):
+        model.transform([rows, None, None, None] if model.view_form_ == "list" else {"view0": rows})
+
+
+def test_views_without_effect_may_have_any_units(rng):
+    X = rng.random((60, 4)) @ rng.random((4, 30))
+    views = {"a": X[:, :14], "b": X[:, 14:], "zeros": np.zeros((60, 5))}
+    model = MultiviewNMF(4, loss="frobenius", max_iter=30, tol=0, random_state=0).fit(views)
+    model.transform(views)
+    model.transform({**views, "zeros": np.full((60, 5), 1e6)})
+    sparse = {name: sp.csr_array(np.where(rng.random(view.shape) < 0.5, 0, view)) for name, view in views.items()}
+    model.set_params(view_weight=[1, 1, 1]).fit(sparse)
+    model.transform(sparse)
+    for factor in (10, 0.1):
+        with pytest.warns(UserWarning, match="the values of view a have") as found:
+            model.transform({**sparse, "a": factor * sparse["a"]})
+        assert len(found) == 1

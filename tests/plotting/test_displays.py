@@ -221,8 +221,8 @@ FIT = NMF(2, random_state=0).fit(np.random.default_rng(0).random((9, 12)))
         (lambda: plotting.ViewUsageDisplay([[1, 0]], None).plot(), "names must be a list of the views; got None"),
         (lambda: plotting.LossDisplay.from_result(None), "selection must be what select_loss returns; got NoneType"),
         (
-            lambda: plotting.SegmentationDisplay.from_result(np.zeros((4, 4), int)),
-            r"result must be what segment\(image\) returns; got ndarray",
+            lambda: plotting.SegmentationDisplay.from_result(np.zeros((4, 4))),
+            r"must be what segment\(image\) returns",
         ),
         (lambda: plotting.ForegroundDisplay.from_result(np.zeros((2, 4, 4))), r"each of parts must be what"),
         (lambda: plotting.ForegroundDisplay.from_result(None), "parts must be a list of separated frames, .*; got"),

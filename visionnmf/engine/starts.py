@@ -8,8 +8,7 @@ nndsvda   the same, zeros replaced by the size of a random start's entries
 nndsvdar  the same, zeros replaced by random numbers of a hundredth of that size
 ========  ===========================================================================================
 
-:func:`spread_apart` starts a second fit from the samples of a model that lie furthest apart (init="spa"). For symmetric
-models there are :func:`random_symmetric` and :func:`spread_symmetric`.
+For symmetric models there are :func:`random_symmetric` and :func:`spread_symmetric`.
 
 Starts have the dtype of the data and are scaled to it, so that a fit of ``c X`` is the fit of ``X`` scaled.
 """
@@ -28,9 +27,6 @@ from visionnmf._typing import Array
 
 from .arrays.namespace import is_not_numpy, moved, namespace_of, numpy_dtype, to_numpy, total
 from .problem import Problem
-
-DARK = 0.05  # of the mean sum of a row, up to which a sample cannot be a component of `spread_apart`
-FILL = 1e-3  # of the mean of a factor, added to all of its entries
 
 
 def absolute_normal(rng: RandomState, shape: tuple[int, int], scale: float, dtype: Any) -> Array:
@@ -106,36 +102,6 @@ def nndsvdar(X: Any, n_components: int, rng: RandomState) -> tuple[Array, Array]
     for F in (Wt, H):
         F += (F == 0) * absolute_normal(rng, F.shape, scale, F.dtype)
     return Wt, H
-
-
-def spread_apart(problem: Problem, Wt: Array, H: Array) -> None:
-    """Make the samples of a model that lie furthest apart its components, in place, with codes that fit them.
-
-    They are those of successive projection (Araujo et al. 2001; Gillis & Vavasis 2014), found among the rows of the
-    model ``W @ H``, divided by their sums, and not among the data, whose outliers lie furthest.
-    """
-    W, components = Wt.T.astype(np.float64), H.astype(np.float64)
-    gram = components @ components.T
-    values, vectors = np.linalg.eigh(gram)
-    brightness = W @ components.sum(axis=1)
-    bright = brightness > DARK * brightness.mean()  # noise decides the direction of the others
-    # the products of these rows with each other are those of the rows of the model
-    points = W @ (vectors * np.sqrt(np.maximum(values, 0))) / np.where(bright, brightness, np.inf)[:, None]
-    left = np.einsum("ij,ij->i", points, points)  # squared norms of what the chosen do not span
-    chosen: list[int] = []
-    for _ in range(min(len(H), len(W))):
-        chosen.append(int(left.argmax()))
-        direction = points[chosen[-1]] / (np.linalg.norm(points[chosen[-1]]) or 1.0)
-        points = points - np.outer(points @ direction, direction)
-        left = np.einsum("ij,ij->i", points, points)
-        left[chosen] = -1.0
-    corners = W[chosen]
-    H[: len(chosen)] = corners @ components
-    codes = np.maximum(np.linalg.lstsq(corners.T, W.T, rcond=None)[0], 0)
-    Wt[: len(chosen)] = codes + FILL * codes.mean()  # zeros would stay zero in some solvers
-    H += H.dtype.type(FILL * H.mean())
-    problem.penalty_W.feasible(Wt)
-    problem.penalty_H.feasible(H)
 
 
 def random_symmetric(S: Array, n_components: int, rng: RandomState) -> Array:

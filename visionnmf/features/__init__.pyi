@@ -6,7 +6,6 @@ from .gist import GIST as GIST
 from .hue import DenseHue as DenseHue, HarrisHue as HarrisHue
 from .images import check_image as check_image, reduce_image as reduce_image
 from .interest_points import harris_laplace as harris_laplace
-from .patches import PatchNMF as PatchNMF
 from .pixels import ColorHistogram as ColorHistogram, RawPixels as RawPixels
 from .sift import DenseSift as DenseSift, HarrisSift as HarrisSift
 from .store import load_extraction as load_extraction, save_extraction as save_extraction

@@ -110,19 +110,7 @@ class FeatureExtraction(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_fitted(cls, extractors: Sequence[Extractor], *, max_pixels: int | None = MAX_PIXELS) -> Self:
-        """Make a union of extractors that are fitted already, such as those of a file.
-
-        Parameters
-        ----------
-        extractors : sequence of Extractor
-            Fitted, each with another view.
-        max_pixels : int or None, default=98_304
-            See the parameter of the class.
-
-        Returns
-        -------
-        FeatureExtraction
-        """
+        """Make a union of extractors that are fitted already, such as those of a file."""
         union = cls(extractors, max_pixels=max_pixels)
         union._begin()  # checks the parameters; its unfitted copies are replaced by the fitted extractors
         union.extractors_ = {extractor.view: extractor.set_params(max_pixels=max_pixels) for extractor in extractors}

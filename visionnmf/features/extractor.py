@@ -23,7 +23,7 @@ from visionnmf._pixel_range import PixelRangeWarning, in_full_range
 from visionnmf._typing import Array
 from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.exceptions import SET_BITS, ParameterError
-from visionnmf.io import read_reduced
+from visionnmf.io import read_photograph
 
 from .images import check_image, reduce_image
 from .interest_points import harris_laplace
@@ -41,7 +41,7 @@ class PreparedImage:
 
     def __init__(self, image: ArrayLike | str | Path, max_pixels: int | None) -> None:
         pixels, self.note = in_full_range(
-            check_image(read_reduced(image)[0] if isinstance(image, str | Path) else image)
+            check_image(read_photograph(image) if isinstance(image, str | Path) else image)
         )  # the note says what white is, if that is not sure
         self.white = (self.note or "65535") if pixels.dtype == np.uint16 and pixels.any() else ""
         size = pixels.shape[0] * pixels.shape[1]

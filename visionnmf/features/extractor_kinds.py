@@ -36,7 +36,6 @@ KINDS: dict[str, Kind] = {
     "hog": Kind("texture", "HOG"),
     "lbp": Kind("texture", "LBP"),
     "centrist": Kind("texture", "CENTRIST"),
-    "patch-nmf": Kind("patches", "PatchNMF"),
     "raw-pixels": Kind("pixels", "RawPixels"),
 }
 

@@ -29,7 +29,7 @@ import lazy_loader
 _TOOLS = {
     *("check_outputs", "check_outside", "check_parents", "clean_words", "decode_image"),
     *("expand_images", "expand_inputs", "find_files", "is_live", "output_file", "output_folder", "pictures_of"),
-    *("place_results", "read_arrays", "read_reduced", "regular_file", "resize_grey", "sidecar_of", "stem_of"),
+    *("place_results", "read_arrays", "read_photograph", "regular_file", "resize_grey", "sidecar_of", "stem_of"),
     *("takes_files", "to_grey8", "together", "write_arrays"),
 }
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)

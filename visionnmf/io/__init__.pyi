@@ -1,7 +1,7 @@
 from .images import (
     decode_image as decode_image,
     read_image as read_image,
-    read_reduced as read_reduced,
+    read_photograph as read_photograph,
     sample_names as sample_names,
     write_image as write_image,
 )

@@ -26,7 +26,6 @@ from .decoding import apart
 from .inputs import SAMPLE_PREFIX, check_bytes, regular_file
 from .outputs import output_file
 from .pixel_conversion import (
-    DEEP,
     check_size,
     decode_by_opencv,
     from_float,
@@ -37,8 +36,6 @@ from .pixel_conversion import (
 )
 
 MAX_IMAGE_PIXELS = 100_000_000
-MAX_HALVED_PIXELS = 250_000_000  # of a picture that is read at half its height and width
-STRIP = 256  # rows that are converted and halved at once; even
 
 # Decoders that read only the bytes they are given. Others of Pillow start programs or follow references (EPS).
 PICTURE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "PPM", "TIFF")
@@ -47,7 +44,7 @@ _AVIF = (b"avif", b"avis")  # brands in the first box of a file
 _HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis")
 _ANY_HEIF = (b"mif1", b"msf1")  # of these, the brands that follow decide
 
-_TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
+TIFF_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")
 BIG_TIFF = b"MM\x00+"  # of which tifffile reads more than 8 bits, and Pillow nothing
 UNREAD_TIFF = "a big-endian BigTIFF file; save it in little-endian order, for instance by: tiffcp -L -8 old.tif new.tif"
 # Matroska, Flash video, Ogg, MPEG program streams and MPEG-1 video; MP4 and AVI begin with sizes.
@@ -101,20 +98,16 @@ def read_image(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> NDA
     >>> read_image("photo.png").shape
     (8, 9, 3)
     """
-    image, notes, _ = read_with_notes(source, max_pixels=max_pixels, whole=max_pixels)
+    image, notes = read_with_notes(source, max_pixels=max_pixels)
     _warn(source, notes)
     return image
 
 
-def read_reduced(source: str | Path) -> tuple[NDArray[Any], tuple[int, int]]:
-    """Read one picture as :func:`read_image` does, and return its height and width, too.
-
-    From 100 to 250 megapixels it is read at half its height and width, with a warning. If VISIONNMF_BITS in the
-    environment says how many bits of 16 are used, they become 8.
-    """
-    image, notes, shape = read_with_notes(source, max_pixels=MAX_HALVED_PIXELS)
+def read_photograph(source: str | Path) -> NDArray[Any]:
+    """Read one picture as :func:`read_image` does; 16 bits of which VISIONNMF_BITS says how many are used become 8."""
+    image, notes = read_with_notes(source)
     _warn(source, notes)
-    return of_camera(image, source), shape
+    return of_camera(image, source)
 
 
 def _warn(name: object, notes: list[str]) -> None:
@@ -124,13 +117,8 @@ def _warn(name: object, notes: list[str]) -> None:
 
 
 @apart
-def read_with_notes(
-    source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS, whole: int = MAX_IMAGE_PIXELS
-) -> tuple[NDArray[Any], list[str], tuple[int, int]]:
-    """Return one picture, the warnings of :func:`read_image`, for callers that read thousands, and its whole shape.
-
-    Pictures of more than `whole` pixels are halved in both directions, or refused if they have 16 bits or floats.
-    """
+def read_with_notes(source: str | Path, *, max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[NDArray[Any], list[str]]:
+    """Return one picture, and the warnings of :func:`read_image` for callers that read thousands."""
     name = str(source)
     if name.startswith(SAMPLE_PREFIX):
         samples = _samples()
@@ -140,28 +128,28 @@ def read_with_notes(
     else:
         path = regular_file(source, "image")
     check_bytes(name, path.stat().st_size)
-    return _decoded(path.read_bytes(), name, max_pixels, whole)
+    return _decoded(path.read_bytes(), name, max_pixels)
 
 
 def decode_image(data: bytes, name: str) -> NDArray[Any]:
     """Decode one picture from the bytes of a file, as :func:`read_image` does; `name` is for messages."""
-    image, notes, _ = _decoded(data, name, MAX_IMAGE_PIXELS, MAX_IMAGE_PIXELS)
+    image, notes = _decoded(data, name, MAX_IMAGE_PIXELS)
     _warn(name, notes)
     return image
 
 
-def _decoded(data: bytes, name: str, max_pixels: int, whole: int) -> tuple[NDArray[Any], list[str], tuple[int, int]]:
-    """Decode a picture as RGB, with notes on what was left out and its shape; any error becomes one of ours."""
+def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[NDArray[Any], list[str]]:
+    """Decode a picture as RGB, with notes on what was left out; any error becomes one of ours."""
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # decoders warn of oddities; what matters is reported below
-            image, shape = _decode(data, name, max_pixels, whole, notes)
+            image = _decode(data, name, max_pixels, notes)
     except (MediaError, MemoryError):
         raise
     except Exception as error:  # decoders raise nearly anything on damaged files
         raise UnreadableError(f"{name}: {_complaint(error)}") from error
-    return image, notes, shape
+    return image, notes
 
 
 def sample_names() -> list[str]:
@@ -197,25 +185,21 @@ def _complaint(error: Exception) -> str:
     return f"the file is damaged or not a picture that can be read ({text})"
 
 
-def _decode(
-    data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]
-) -> tuple[NDArray[Any], tuple[int, int]]:
-    """Decode a picture, by tifffile or else by Pillow, and return its shape; add to `notes` what is left out."""
-    if data[:4] in _TIFF_STARTS:
+def _decode(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
+    """Decode a picture, by tifffile or else by Pillow; add to `notes` what is left out."""
+    if data[:4] in TIFF_STARTS:
         from .tiff_decoding import decode_tiff  # here, because tifffile takes 0.1 s to import
 
-        image = decode_tiff(data, name, max_pixels, whole, notes)
+        image = decode_tiff(data, name, max_pixels, notes)
         if image is not None:
-            return image, (image.shape[0], image.shape[1])
+            return image
     elif data.startswith(_PNG) and _PNG_END not in data:
         raise UnreadableError(f"{name}: the file is cut off before the end of the PNG data")
-    return _decode_with_pillow(data, name, max_pixels, whole, notes)
+    return _decode_with_pillow(data, name, max_pixels, notes)
 
 
-def _decode_with_pillow(
-    data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]
-) -> tuple[NDArray[Any], tuple[int, int]]:
-    """Decode a picture by Pillow, after checking its declared size, and turn it upright; return its shape, too."""
+def _decode_with_pillow(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any]:
+    """Decode a picture by Pillow, after checking its declared size, and turn it upright."""
     try:
         image = open_any_size(io.BytesIO(data), _formats(data, name))
     except Image.UnidentifiedImageError as error:
@@ -224,49 +208,22 @@ def _decode_with_pillow(
         what = _looks_like(data)
         raise UnreadableError(f"{name}: not a picture that can be read{what}; {_READABLE} are") from error
     with image:
-        width, height = image.size
-        check_size(name, width, height, max_pixels)
+        check_size(name, *image.size, max_pixels)
         # Byte 24 of a PNG file is the bit depth, byte 25 the kind: 2 is RGB, 4 grey with alpha, 6 RGB with alpha.
         deep = image.format == "PNG" and len(data) > 25 and data[24] == 16 and data[25] in (2, 4, 6)
-        if deep:
-            check_size(name, width, height, whole, DEEP)
         if image.format in ("GIF", "PNG", "WEBP") and getattr(image, "is_animated", False):
             notes.append("an animation; only its first picture is read")
-        if width * height > whole:
-            many = f"more than {whole / 1e6:g} megapixels"
-            notes.append(f"{width} x {height} pixels, {many}; it is read at half its height and width")
-            image.draft(None, (width // 2, height // 2))  # JPEG is halved on decoding
         # Pillow scales the values of PNM files by the white that they declare, but for 65535, which may not be meant
         scaled = image.format == "PPM" and image.tile[0][0] != "raw" and (image.tile[0][3] or "")[-1:] != (65535,)
         image.load()  # decodes the whole file, so that half a picture is an error
         orientation = _orientation(image)
-        as_stored = image.width * image.height == width * height
-        if as_stored:
-            width, height = image.size  # Pillow has turned TIFF files upright
-        shape = (height, width) if orientation < 5 else (width, height)
         if deep:
-            return turn_upright(_deep_png(data, image, name, notes), orientation), shape
+            return turn_upright(_deep_png(data, image, name, notes), orientation)
         # Pillow spreads grey of 2 and 4 bits over 8, but not the grey value that stands for transparent.
         if image.mode == "L" and image.format == "PNG" and data[24] in (2, 4) and "transparency" in image.info:
             image.info["transparency"] *= 255 // (2 ** data[24] - 1)
-        pixels = (_halved if as_stored and width * height > whole else _pixels)(image, name, notes)
-        return turn_upright(of_floats(pixels) if scaled else pixels, orientation), shape
-
-
-def _halved(image: Image.Image, name: str, notes: list[str]) -> NDArray[Any]:
-    """Return a decoded Pillow picture as :func:`_pixels` does, at half its size; in strips, to take little memory."""
-    import cv2
-
-    width, height = image.size
-    said: list[str] = []
-    for top in range(0, height, STRIP):
-        strip = _pixels(image.crop((0, top, width, min(top + STRIP, height))), name, said)
-        if top == 0:
-            halved = np.empty(((height + 1) // 2, (width + 1) // 2, 3), strip.dtype)
-        rows = halved[top // 2 : (top + STRIP) // 2]
-        cv2.resize(strip, rows.shape[1::-1], rows, interpolation=cv2.INTER_AREA)
-    notes += dict.fromkeys(said)
-    return halved
+        pixels = _pixels(image, name, notes)
+        return turn_upright(of_floats(pixels) if scaled else pixels, orientation)
 
 
 def open_any_size(file: Path | io.BytesIO, formats: tuple[str, ...] = PICTURE_FORMATS) -> ImageFile.ImageFile:

@@ -12,9 +12,11 @@ import re
 import select
 import stat
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +29,7 @@ ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
 F = TypeVar("F", bound=Callable[..., Any])
-SHOWN_FOLDERS = 3  # in a message
+SHOWN_FOLDERS = SHOWN_GAPS = 3  # in a message
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
 MAX_BYTES = 1 << 30  # of a file that is read whole; videos are streams, and models have their own limits
 
@@ -230,6 +232,36 @@ def fuller_folders(source: str | Path, count: int) -> str:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a key for sorting: a pair for each part of a name, (number, "") for digits and (-1, text) for others."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def numbered(paths: Sequence[str]) -> tuple[Sequence[int], str]:
+    """Return positions of pictures in a clip, by numbers that mostly grow by one step, and a note on missing ones."""
+    parts = [re.split(r"([0-9]+)", os.path.splitext(path)[0]) for path in paths]
+    varied = [column for column in zip(*parts, strict=False) if len(set(column)) > 1]
+    texts = varied[0] if varied else ("",)
+    if len(varied) != 1 or len(set(map(len, parts))) > 1 or not all(0 < len(t) <= 9 and t.isdecimal() for t in texts):
+        return range(len(paths)), ""
+    numbers = [int(text) for text in texts]
+    steps = [after - before for before, after in pairwise(numbers)]
+    step, times = Counter(steps).most_common(1)[0]
+    gaps = [(before + step, after - step) for before, after in pairwise(numbers) if after - before != step]
+    # 115959 is followed by 120000, and 20240131 by 20240201
+    by_clock = all(map(_is_clock, texts)) and not all(_is_clock(str(first).zfill(len(texts[0]))) for first, _ in gaps)
+    if step < 1 or 2 * times <= len(steps) or min(steps) < step or any(each % step for each in steps) or by_clock:
+        return range(len(paths)), ""
+    count = sum((last - first) // step + 1 for first, last in gaps)
+    places = ", ".join(f"{first} to {last}" if last > first else str(first) for first, last in gaps[:SHOWN_GAPS])
+    more = ", ..." * (len(gaps) > SHOWN_GAPS)
+    verb = "is" if count == 1 else "are"
+    said = f"{counted(count, 'number')} {verb} missing: {places}{more}; later pictures keep their times"
+    return [(number - numbers[0]) // step for number in numbers], said * bool(gaps)
+
+
+def _is_clock(text: str) -> bool:
+    """Return whether a number is a time of day, such as 235959, or a date, such as 20240131."""
+    with suppress(ValueError):
+        return bool(datetime.strptime(text, {6: "%H%M%S", 8: "%Y%m%d"}.get(len(text), "")))
+    return False
 
 
 def names_of(sources: Any, name: str = "sources") -> list[str]:

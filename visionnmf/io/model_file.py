@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ KINDS = {
 }
 
 FindClass = Callable[[str], type]
+T = TypeVar("T")
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Values:
         ((form, content),) = item.items()  # always one key
         match form:
             case "float" if content in ("inf", "-inf", "nan"):
-                return float(content)
+                return np.nan if content == "nan" else float(content)  # the object, as parameters are compared
             case "tuple" if isinstance(content, list):
                 return tuple(self.unpack(content, place))
             case "slice" if all(part is None or type(part) is int for part in content):
@@ -277,12 +278,13 @@ def check_model(kind: type) -> Callable[[Any], Any]:
 
 
 @dataclass(frozen=True)
-class ModelFile:
+class ModelFile(Generic[T]):
     """One kind of model file, of one `version`, which changes with what is saved.
 
     The messages say what a file of this kind is (`title`: "a model of faces"), how to make one (`origin`) and how to
     make a smaller one (`smaller`). `find_class` returns a class by its name, or raises KeyError. `check` returns the
-    model for the value in a file, or raises ValueError or TypeError if it is not of this kind.
+    model for the value in a file, or raises ValueError or TypeError if it is not of this kind. `taken_apart` returns
+    this value for a model; by default it is the model.
     """
 
     kind: str
@@ -291,18 +293,19 @@ class ModelFile:
     origin: str
     smaller: str
     find_class: FindClass
-    check: Callable[[Any], Any]
+    check: Callable[[Any], T]
+    taken_apart: Callable[[Any], Any] = lambda model: model
 
     def save(self, model: Any, path: str | Path, *, force: bool = False) -> None:
-        """Write a file, completely or not at all; `force` allows to replace one.
+        """Write a model to a file, usually ``*.npz``, completely or not at all; `force` allows to replace one.
 
         Raises ParameterError if the model could not be read back, TooLargeError if the header is larger than would be
         read, and MediaError if the file exists or cannot be written.
         """
         arrays: dict[str, NDArray[Any]] = {}
-        values = Values(self.find_class, arrays)
+        values, whole = Values(self.find_class, arrays), self.taken_apart(model)
         try:
-            state = values.pack(model, "")
+            state = values.pack(whole, "")
             self.check(values.unpack(state, ""))
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise ParameterError(f"{one_line(error)}; {self.title} cannot be saved like this") from error
@@ -312,8 +315,8 @@ class ModelFile:
         with output_file(path, force=force) as temporary:
             write_arrays(temporary, {"header": np.frombuffer(encoded, np.uint8), **arrays})
 
-    def load(self, path: str | Path) -> Any:
-        """Read a file, and return what `check` makes of it.
+    def load(self, path: str | Path) -> T:
+        """Read a model that :meth:`save` has written. Untrusted files are safe to read.
 
         Raises UnreadableError if the file is missing, damaged, of another kind or has a member that nothing needs,
         UnsupportedError if another version wrote it, and TooLargeError if its header is too large.

@@ -11,8 +11,6 @@ from PIL import Image
 from visionnmf._pixel_range import bits_of, declared_bits, in_eight_bits, in_full_range
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 
-DEEP = " of a picture of 16 bits or floats"  # what a limit holds for, in its message
-
 
 def to_grey8(values: NDArray[Any], bits: int | None = None) -> NDArray[np.uint8]:
     """Return a grey or RGB picture of 8 or 16 bits as grey uint8 (height, width).
@@ -33,14 +31,11 @@ def resize_grey(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.u
     return np.array(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
-def check_size(name: str, width: int, height: int, max_pixels: int, what: str = "") -> None:
-    """Raise TooLargeError or UnreadableError if a picture of a declared size should not be decoded.
-
-    `what` says which pictures may have at most so many, if not all.
-    """
+def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
+    """Raise TooLargeError or UnreadableError if a picture of a declared size should not be decoded."""
     if width * height > max_pixels:
         raise TooLargeError(
-            f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read{what}; "
+            f"{name}: declares {width} x {height} = {width * height} pixels; at most {max_pixels} are read; "
             "make it smaller first, for instance by: magick picture.png -resize 50% smaller.png"
         )
     if width < 1 or height < 1:

@@ -109,7 +109,7 @@ def read_column(path: str | Path, column: str | None = None) -> tuple[list[str],
     return [row[place] for row in rows], [row[0] for row in rows] if several else None
 
 
-def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False, verbatim: bool = False) -> None:
+def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = False) -> None:
     """Write a table as a CSV file, whole or not at all, that a spreadsheet opens without running anything.
 
     A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break would be taken for a formula, so it gets a
@@ -124,8 +124,6 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
         Texts and numbers; the first row names the columns.
     force : bool, default=False
         Whether an existing file may be replaced.
-    verbatim : bool, default=False
-        Write every text as it is, for programs that are not spreadsheets.
 
     Raises
     ------
@@ -144,7 +142,7 @@ def write_csv(path: str | Path, rows: Iterable[Iterable[Any]], *, force: bool = 
         output_file(path, force=force) as temporary,
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
     ):
-        csv.writer(file).writerows(rows if verbatim else (map(_cell, row) for row in rows))
+        csv.writer(file).writerows(map(_cell, row) for row in rows)
 
 
 def _cell(value: Any) -> Any:

@@ -15,7 +15,6 @@ from visionnmf._pixel_range import bits_of, declared_bits
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 
 from .pixel_conversion import (
-    DEEP,
     check_size,
     decode_by_opencv,
     from_float,
@@ -29,11 +28,8 @@ from .pixel_conversion import (
 _TIFFFILE_COMPRESSIONS = {1, 8, 32773, 32946}
 
 
-def decode_tiff(data: bytes, name: str, max_pixels: int, whole: int, notes: list[str]) -> NDArray[Any] | None:
-    """Decode a TIFF file with 16-bit or float samples of at most `whole` pixels; Pillow decodes others (None).
-
-    `notes` gets what is left out.
-    """
+def decode_tiff(data: bytes, name: str, max_pixels: int, notes: list[str]) -> NDArray[Any] | None:
+    """Decode a TIFF file with 16-bit or float samples, Pillow decodes others (None); `notes` get what is left out."""
     if not (log := logging.getLogger("tifffile")).handlers:
         log.addHandler(logging.NullHandler())  # otherwise it prints about damaged files
     with tifffile.TiffFile(io.BytesIO(data)) as tiff:
@@ -61,7 +57,6 @@ def decode_tiff(data: bytes, name: str, max_pixels: int, whole: int, notes: list
                 f"{name}: {described} samples with photometric interpretation {int(page.photometric)} are not "
                 "supported; save the picture as 8- or 16-bit grey or RGB"
             )
-        check_size(name, page.imagewidth, page.imagelength, whole, DEEP)
         samples = _tiff_samples(page, data, name)
     orientation = page.tags.valueof(274, 1)
     return turn_upright(_tiff_colours(page, samples, name, notes), orientation)

@@ -5,8 +5,7 @@ from .multiview.classifier import ViewClassifier as ViewClassifier
 from .nmf import NMF as NMF
 from .online import OnlineNMF as OnlineNMF
 from .penalty import Penalty as Penalty
-from .projective import ProjectiveNMF as ProjectiveNMF, truncated_svd as truncated_svd
-from .robust_pca import RPCA as RPCA, GoDec as GoDec
+from .projective import ProjectiveNMF as ProjectiveNMF
 from .selection import (
     LossSelection as LossSelection,
     RankSelection as RankSelection,

@@ -48,7 +48,8 @@ class ConservativeNMF(LinearModel):
         How much the decoder may change compared with the encoder. Take a small value for natural data, which the
         components can only approximate, and about 1 for data that are exact mixtures.
     batch_size : int, default=1024
-        Number of samples for each entry of `errors_`. Learning depends neither on it nor on the sizes of the chunks.
+        Number of samples for each entry of `errors_`, in `fit` at most all. Learning depends neither on it nor on the
+        sizes of the chunks.
     max_iter : int, default=10
         Passes of `fit` over the data.
     shuffle : bool, default=False
@@ -121,8 +122,9 @@ class ConservativeNMF(LinearModel):
         data: Any = check_data(self, X, reset=True, sparse=True)[0]  # no entry can be missing
         rng = check_random_state(self.random_state)
         self._start(data, rng)
+        n_samples = data.shape[0]
         for _ in range(self.max_iter):
-            self._learn(data[rng.permutation(data.shape[0])] if self.shuffle else data)
+            self._learn(data[rng.permutation(n_samples)] if self.shuffle else data, min(self.batch_size, n_samples))
         self.n_iter_ = int(self.max_iter)
         self._warn_if_useless(self._relative_error(data), 1)
         return self
@@ -137,7 +139,7 @@ class ConservativeNMF(LinearModel):
         data: Any = check_data(self, X, reset=first, sparse=True)[0]  # no entry can be missing
         if first:
             self._start(data, check_random_state(self.random_state))
-        self._learn(data)
+        self._learn(data, self.batch_size)
         self.n_iter_ += 1
         count, error = self._open_batch
         latest = error / count if count else self.errors_[-1]  # of the factors that learn, which may diverge
@@ -187,20 +189,20 @@ class ConservativeNMF(LinearModel):
         # samples in the unfinished batch, and the sum of their errors
         self._open_batch = (0, 0.0)
 
-    def _learn(self, X: Any) -> None:
+    def _learn(self, X: Any, batch_size: int) -> None:
         """Learn samples in their order, and record the error of each batch that they complete."""
         done = 0
         while done < X.shape[0]:
             count, error = self._open_batch  # samples of the unfinished batch, and the sum of their errors
             # at least 1, because a `batch_size` that was lowered may leave an open batch that is full already
-            samples = X[done : done + max(1, self.batch_size - count)]
+            samples = X[done : done + max(1, batch_size - count)]
             found = conservative.learn(samples, self.last_encoder_, self.last_components_, float(self.w))
             done += len(found)
             self.n_samples_seen_ += len(found)
             total = np.cumsum(np.append(error, found))[-1]  # summed in order, so that the sizes of chunks do not matter
             count, error = count + len(found), float(total)
             self._open_batch = (count, error)
-            if count >= self.batch_size:  # keep the current factors if the mean error of the batch is the least so far
+            if count >= batch_size:  # keep the current factors if the mean error of the batch is the least so far
                 self._open_batch = (0, 0.0)
                 self.errors_ = np.append(self.errors_, error / count)
                 if self.errors_[-1] < self.best_error_:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from numbers import Real
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
 from visionnmf._text import counted
 from visionnmf._typing import Array
-from visionnmf.engine.arrays.namespace import is_not_numpy, moved, namespace_of, on_gpu, to_numpy
+from visionnmf.engine.arrays.namespace import copied, is_not_numpy, moved, namespace_of, on_gpu, to_numpy
 from visionnmf.engine.losses import LOSSES, Loss, LossRecord, named_losses
 from visionnmf.engine.problem import Problem
 from visionnmf.exceptions import ParameterError, installed_by
@@ -38,6 +38,7 @@ BETA_LIMIT = 5.0  # larger powers overflow float32 for ordinary data
 # squares it follows outliers. Chosen on made data of 2 to 75 %, exact, noisy, with outliers, counts and gaps.
 MOSTLY_ZERO = 0.1
 
+SCALED = "scale each feature to 0 ... 1, as sklearn.preprocessing.MinMaxScaler(clip=True) does, not StandardScaler"
 LIBRARIES = ("torch", "cupy", "jax")  # whose arrays may lie on a device
 
 
@@ -161,15 +162,12 @@ def _canonical(data: Any, missing: float | None, *, fitting: bool) -> sp.csr_arr
     return data
 
 
-def check_signs(data: Any, name: str) -> None:
-    """Raise ParameterError if the data of the estimator called `name` hold negative numbers."""
+def check_signs(data: Any, name: str, cure: str = SCALED) -> None:
+    """Raise ParameterError, with a cure, if the data of the estimator called `name` hold negative numbers."""
     try:
         check_non_negative(data, f"{name} (input X)")
     except ValueError as error:
-        raise ParameterError(
-            f"{str(error).rstrip('.')}; scale each feature to 0 ... 1, for example by "
-            "sklearn.preprocessing.MinMaxScaler(clip=True) in place of StandardScaler"
-        ) from None
+        raise ParameterError(f"{str(error).rstrip('.')}; {cure}") from None
 
 
 def check_range(data: Any, *, small: bool = False) -> None:
@@ -194,63 +192,70 @@ def check_mean(size: float, dtype: Any, *, small: bool = False) -> None:
         )
 
 
-def check_weights(
-    weights: ArrayLike | None, observed: Array | None, X: Any, *, fitting: bool = True
-) -> tuple[Any, Array | None]:
+def check_weights(weights: Any, observed: Any, X: Any, *, fitting: bool = True) -> tuple[Any, Any]:
     """Return the data with 0 where an entry does not count, and the weights of all entries (None if all count alike).
 
-    `observed` (None: all) says which entries are not missing. `weights` broadcast to the shape of `X`. A fit needs at
-    least one entry of positive weight. Raises ParameterError for weights that are negative, not finite, all zero or of
-    a wrong shape, and for weights of a sparse `X`.
+    `observed` (None: all) says which entries are not missing. `weights` broadcast to the shape of `X`, an array of any
+    library. A fit needs at least one entry of positive weight. Raises ParameterError for weights that are negative, not
+    finite, all zero or of a wrong shape, and for weights of a sparse `X`.
     """
-    if fitting and observed is not None and not observed.any():
+    if fitting and observed is not None and not bool(namespace_of(observed).any(observed)):
         raise ParameterError("X must not be missing in all entries; got no observed entry")
-    if weights is None:
-        return X, None if observed is None else observed.astype(X.dtype)
-    if sp.issparse(X):
+    if sp.issparse(X) and weights is not None:
         raise ParameterError("weights must be None for a sparse X; got some; pass X.toarray()")
     if sp.issparse(weights):
         raise ParameterError("weights must be dense; got a sparse array")
-    with np.errstate(over="ignore"):  # values that overflow are refused below
-        array = check_numbers(weights, "weights", X.dtype)
+    if weights is None:
+        return X, None if observed is None else namespace_of(X).asarray(observed, dtype=X.dtype)
+    xp = namespace_of(X)
+    if is_not_numpy(X):
+        array = xp.asarray(weights, dtype=X.dtype) if type(weights) is type(X) else moved(np.asarray(weights), X)
+    else:
+        with np.errstate(over="ignore"):  # values that overflow are refused below
+            array = check_numbers(weights, "weights", X.dtype)
     try:
-        full = np.array(np.broadcast_to(array, X.shape), order="C")
-    except ValueError:
-        raise ParameterError(f"weights must have the shape of X, {X.shape}; got {array.shape}") from None
-    if not np.isfinite(full).all() or (full < 0).any():
-        raise ParameterError(
-            f"weights must be finite and >= 0, 0 for missing entries; got {full.min():g} to {full.max():g}"
-        )
+        full = xp.broadcast_to(array, X.shape)
+        full = copied(full) if is_not_numpy(X) else np.array(full, order="C")
+    except (ValueError, RuntimeError):
+        raise ParameterError(f"weights must have the shape of X, {tuple(X.shape)}; got {tuple(array.shape)}") from None
+    if not bool(xp.all(xp.isfinite(full))) or bool(xp.any(full < 0)):
+        least, largest = float(xp.min(full)), float(xp.max(full))
+        raise ParameterError(f"weights must be finite and >= 0, 0 for missing entries; got {least:g} to {largest:g}")
     if observed is not None:
-        full *= observed
-    if fitting and not full.any():
+        full *= xp.asarray(observed, dtype=X.dtype)
+    if fitting and not bool(xp.any(full > 0)):
         raise ParameterError("weights must not be 0 for all entries; got only zeros")
-    if X[full == 0].any():
-        X = np.where(full > 0, X, X.dtype.type(0))
+    if bool(xp.any((full == 0) & (X != 0))):
+        X = xp.where(full > 0, X, xp.zeros_like(X))
     return X, full
 
 
 class UnseenWarning(UserWarning):
-    """The warning about features none of whose entries counts."""
+    """The warning about features or samples none of whose entries counts."""
 
 
-def warn_of_unseen(problem: Problem, stacklevel: int) -> None:
-    """Warn of features none of whose entries counts in a fit in memory."""
+def unseen(problem: Problem, axis: int) -> Array:
+    """Return which features (`axis` 0) or samples (1) of data in memory have no entry that counts, as bool."""
     if problem.weights is not None and not is_not_numpy(problem.weights):
-        seen = problem.weights.any(axis=0)
-    elif problem.is_sparse and problem.zero_weight == 0:
-        seen = np.zeros(problem.X.shape[1], np.bool_)
-        seen[problem.X.indices] = True
-    else:
-        return
-    if not seen.all():
-        count = counted(int(np.count_nonzero(~seen)), "feature")
-        warnings.warn(
-            f"none of the entries of {count} of X count, such as feature {int(seen.argmin())}: predictions there mean "
-            "nothing; leave them out",
-            UnseenWarning,
-            stacklevel=stacklevel,
-        )
+        return np.logical_not(problem.weights.any(axis=axis))
+    if problem.is_sparse and problem.zero_weight == 0:
+        X = problem.X
+        return np.diff(X.indptr) == 0 if axis else np.bincount(X.indices, minlength=X.shape[1]) == 0
+    return np.zeros(problem.X.shape[1 - axis], np.bool_)
+
+
+def warn_of_unseen(problem: Problem, stacklevel: int, kinds: tuple[str, ...] = ("feature", "sample")) -> None:
+    """Warn of features and samples, or one of the two `kinds`, none of whose entries counts in data in memory."""
+    for kind in kinds:
+        penalty, axis = (problem.penalty_H, 0) if kind == "feature" else (problem.penalty_W, 1)
+        if (lost := unseen(problem, axis)).any() and "graph" not in penalty.kinds:  # in which neighbours stand in
+            count = counted(int(np.count_nonzero(lost)), kind)
+            warnings.warn(
+                f"none of the entries of {count} of X count, such as {kind} {int(lost.argmax())}: predictions there "
+                "mean nothing; leave them out",
+                UnseenWarning,
+                stacklevel=stacklevel,
+            )
 
 
 def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any) -> tuple[Array | None, Array]:
@@ -262,9 +267,42 @@ def weighted_samples(sample_weight: ArrayLike | None, n_samples: int, dtype: Any
     return checked, np.flatnonzero(checked)
 
 
-def are_labels(groups: Any) -> bool:
-    """Return whether groups are given by a label for each point, not by index sets or slices."""
-    return all(np.ndim(member) == 0 and not isinstance(member, slice) for member in groups)
+def index_sets(given: Any, n: int, name: str, points: str) -> dict[str, Array]:
+    """Return groups of `n` points, given as index sets, slices, masks or a label for each, as indices by name.
+
+    The names are those of a dict, the labels, or numbers. Raises ParameterError for other groups, empty ones, and those
+    that share points; `points` is what these are called.
+    """
+    if hasattr(given, "reindex"):  # a series of pandas, whose labels would not be looked at
+        raise ParameterError(f"{name} must be a list, an array or a dict; got a series; pass {name}.to_numpy()")
+    if not isinstance(given, Mapping):
+        listed = hasattr(given, "__array__") or (isinstance(given, Sequence) and not isinstance(given, str))
+        members = list(np.asarray(given) if hasattr(given, "__array__") else given) if listed else []
+        of_each = all(np.ndim(member) == 0 and not isinstance(member, slice) for member in members)
+        if not members or (of_each and len(members) != n):
+            raise ParameterError(f"{name} must be index sets, or a label for each of {n} {points}; got {shown(given)}")
+        if of_each:
+            blank = next((i for i, label in enumerate(members) if label is None or label != label), None)  # None or NaN
+            if blank is not None:
+                got = f"{members[blank]} for number {blank}; give it one, or leave it out"
+                raise ParameterError(f"{name} must have a label for each of the {points}; got {got}")
+            labels, which = np.unique(np.asarray(members), return_inverse=True)
+            return {str(label): np.flatnonzero(which == i) for i, label in enumerate(labels)}
+        given = dict(enumerate(members))
+    groups = {}
+    for key, member in given.items():
+        group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)
+        if group.dtype == bool and group.shape == (n,):
+            group = np.flatnonzero(group)
+        fits = group.ndim == 1 and group.size and group.dtype.kind in "iu" and group.min() >= 0 and group.max() < n
+        if not fits:
+            got = f"{key}: {shown(member)}"
+            raise ParameterError(f"{name} must hold indices from 0 to {n - 1}, of the {points}, none empty; got {got}")
+        groups[str(key)] = np.sort(group)
+    together = np.concatenate([*groups.values()])
+    if len(np.unique(together)) < len(together):
+        raise ParameterError(f"{name} must not share points; got some of the {points} twice")
+    return groups
 
 
 def with_sample_weight(problem: Problem, sample_weight: Any) -> tuple[Problem, Any]:
@@ -355,13 +393,13 @@ def find_loss(loss: Any) -> LossRecord | None:
     return betas.get(float(loss), betas["parameter"])
 
 
-def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None, *, or_auto: bool = False) -> Loss:
+def check_loss(loss: Any, parameter: Any, X: Any, weights: Array | None = None) -> Loss:
     """Return the engine's loss for a name, or for the `beta` of a beta-divergence as in scikit-learn's `beta_loss`.
 
     A `parameter` of None is the loss's default at the mean of the entries that count. Raises ParameterError for an
-    unknown loss, whose message also names "auto" with `or_auto`.
+    unknown loss.
     """
-    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights), or_auto=or_auto)
+    return loss_at_mean(loss, parameter, lambda: _observed_mean(X, weights))
 
 
 def _observed_mean(X: Any, weights: Array | None) -> float:
@@ -372,12 +410,12 @@ def _observed_mean(X: Any, weights: Array | None) -> float:
     return mean
 
 
-def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float], *, or_auto: bool = False) -> Loss:
+def loss_at_mean(loss: Any, parameter: Any, mean: Callable[[], float]) -> Loss:
     """Return the engine's loss as :func:`check_loss`, with its default scaled by ``mean()`` of the observed data."""
     record = find_loss(loss)
     if record is None:
         raise ParameterError(
-            f"loss must be one of {['auto'] * or_auto + named_losses()} or a number from {-BETA_LIMIT:g} to "
+            f"loss must be one of {named_losses()} or a number from {-BETA_LIMIT:g} to "
             f"{BETA_LIMIT:g} (beta of the beta-divergence); got {loss!r}"
         )
     if not record.is_named:  # a number that is not the exponent of a named loss
@@ -397,12 +435,6 @@ def fitted_loss(loss: Any, parameter: float) -> Loss:
     record = find_loss(loss)
     assert record is not None
     return Loss(record.name, parameter)
-
-
-def loss_in_use(model: Any) -> str | float:
-    """Return the loss of a fitted NMF as a user would give it: what "auto" has chosen, or the parameter."""
-    loss: str | float = getattr(model, "loss_", None) or model.loss
-    return loss
 
 
 def _no_parameter(parameter: Any, what: str) -> None:

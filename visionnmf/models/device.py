@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import check_nonnegative_array
 from visionnmf.engine.arrays.namespace import (
-    copied,
     is_not_numpy,
     is_torch,
     moved,
@@ -30,7 +29,7 @@ from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import NO_FIT, Fit, PrintedProgress, fit_best
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_mean, fitted_loss, loss_at_mean, loss_in_use, with_sample_weight
+from .data_checks import check_mean, check_weights, fitted_loss, loss_at_mean, with_sample_weight
 from .penalty import given_penalty, kinds_of_points
 
 TERMS = {"box", "l1", "l2"}  # penalties that the engine has for arrays on a device
@@ -69,28 +68,6 @@ def checked_data(model: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
     return data, observed
 
 
-def checked_weights(weights: Any, observed: Any, X: Any, *, fitting: bool) -> tuple[Any, Any]:
-    """Return the data with 0 where an entry does not count, and all entries' weights (None: all count alike)."""
-    xp = namespace_of(X)
-    if fitting and observed is not None and not bool(xp.any(observed)):
-        raise ParameterError("X must not be missing in all entries; got no observed entry")
-    if weights is None:
-        return X, None if observed is None else xp.asarray(observed, dtype=X.dtype)
-    same = type(weights) is type(X)
-    M = xp.asarray(weights, dtype=X.dtype) if same else moved(np.asarray(weights), X)
-    try:
-        M = copied(xp.broadcast_to(M, X.shape))
-    except (ValueError, RuntimeError):
-        raise ParameterError(f"weights must have the shape of X, {tuple(X.shape)}; got {tuple(M.shape)}") from None
-    if not bool(xp.all(xp.isfinite(M))) or bool(xp.any(M < 0)):
-        raise ParameterError("weights must be finite and >= 0, 0 for missing entries; got others")
-    if observed is not None:
-        M = M * xp.asarray(observed, dtype=X.dtype)
-    if fitting and not bool(xp.any(M > 0)):
-        raise ParameterError("weights must not be 0 for all entries; got only zeros")
-    return xp.where(M > 0, X, xp.zeros_like(X)), M
-
-
 def _penalties(model: Any, X: Any, ridge: float) -> dict[str, Any]:
     """Return the penalties of the codes ("W") and the components ("H") in the engine's form, both with the `ridge`."""
     sides = {}
@@ -119,7 +96,7 @@ def fit_on_device(
 ) -> Found:
     """Fit an :class:`~visionnmf.NMF` to an array on a device, and return what it finds, on the device as well."""
     data, observed = checked_data(model, X, reset=True)  # `observed`: which entries are not missing, None if all are
-    data, entries = checked_weights(weights, observed, data, fitting=True)
+    data, entries = check_weights(weights, observed, data)
     xp, shape = namespace_of(data), (int(data.shape[0]), int(data.shape[1]))
     # the mean of the observed data, for the default parameter of the loss
     given = total(data) / (shape[0] * shape[1] if entries is None else float(xp.count_nonzero(entries)))
@@ -155,7 +132,7 @@ def fit_on_device(
 def problem_on_device(model: Any, X: Any, weights: Any, loss: Loss, *, reset: bool, fitting: bool) -> Problem:
     """Check an array on a device and its weights, and return the problem with the model's penalties."""
     data, observed = checked_data(model, X, reset=reset)
-    data, entries = checked_weights(weights, observed, data, fitting=fitting)
+    data, entries = check_weights(weights, observed, data, fitting=fitting)
     penalties = _penalties(model, data, getattr(model, "ridge_", 0.0))
     return Problem(data, loss, penalties["W"], penalties["H"], weights=entries)
 
@@ -177,7 +154,7 @@ def beside(X: Any, array: Any) -> Any:
 
 def transform_on_device(model: Any, X: Any, weights: Any) -> Any:
     """Return the codes (n_samples, n_components) of an array on a device, on the device, for a fitted `NMF`."""
-    loss = fitted_loss(loss_in_use(model), model.loss_parameter_)
+    loss = fitted_loss(model.loss, model.loss_parameter_)
     problem = problem_on_device(model, X, weights, loss, reset=False, fitting=False)
     choose("auto", problem, elsewhere="device")  # raises for a loss without codes on a device
     # the components have been divided by these norms, and the penalty is that of the codes before

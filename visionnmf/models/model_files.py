@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf import choices
 from visionnmf._checks import check_choice, check_count, check_number, check_saved, check_texts, check_type
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile, Values
 
-ESTIMATORS = (
-    *("ConservativeNMF", "GoDec", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "RPCA", "SymmetricNMF"),
-)
-FACTORED = ("component_norms_", "loss_", "loss_parameter_", "ridge_", "solver_")
+ESTIMATORS = (*("ConservativeNMF", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "SymmetricNMF"),)
+FACTORED = ("component_norms_", "loss_parameter_", "ridge_", "solver_")
 
 
 def find_class(name: str) -> type:
@@ -119,8 +116,6 @@ def check_factored(model: Any) -> None:
     check_choice(model.solver_, "solver_", SOLVERS)
     Saveable._check_state(model)
     check_saved(model.component_norms_, "component_norms_", (len(model.components_),), positive=True)
-    if getattr(model, "loss_", None) is not None or model.loss == choices.AUTO:
-        check_choice(model.loss_, "loss_", choices.AUTO_LOSSES)
     check_number(model.loss_parameter_, "loss_parameter_", -(2.0**63), 2.0**63)  # what compiled code takes
     check_number(model.ridge_, "ridge_")
 
@@ -151,7 +146,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    NMF, ConservativeNMF, GoDec, MultiviewNMF, OnlineNMF, ProjectiveNMF, RPCA or SymmetricNMF
+    NMF, ConservativeNMF, MultiviewNMF, OnlineNMF, ProjectiveNMF or SymmetricNMF
         The fitted model. Its ``transform`` returns exactly what that of the saved one did.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,15 @@ from visionnmf._checks import (
     check_nonnegative_array,
     check_number,
     check_random_state,
-    check_seed,
 )
 from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import to_numpy
 from visionnmf.engine.blocks import one_blas_thread
-from visionnmf.engine.losses import LOSSES, check_zero_weight
+from visionnmf.engine.losses import check_zero_weight
 from visionnmf.engine.penalties import NONNEGATIVE, Penalties
 from visionnmf.engine.problem import Problem
 from visionnmf.engine.solving import SOLVERS, Found, check_codes, check_solver, choose, evaluate, fit, solve_codes
-from visionnmf.engine.starts import Start, spread_apart, start_factors
+from visionnmf.engine.starts import Start, start_factors
 from visionnmf.engine.stopping import (
     NO_FIT,
     Callback,
@@ -43,7 +41,7 @@ from visionnmf.engine.stopping import (
 )
 from visionnmf.exceptions import ParameterError
 
-from . import hidden_entries as hidden, sparse_data
+from . import sparse_data
 from .data_checks import (
     check_data,
     check_loss,
@@ -56,18 +54,15 @@ from .data_checks import (
     given_components,
     is_doubtful,
     is_elsewhere,
-    loss_in_use,
+    unseen,
     warn_of_unseen,
     with_sample_weight,
 )
-from .linear_model import SOLVER_WORDS, WORDS, LinearModel, explains
+from .linear_model import LinearModel
 from .model_files import FACTORED, check_factored
 from .penalty import Penalty, WithPenalties, given_penalty, ridge_of
 
-SEPARABLE_START = "spa"
 
-
-@explains(WORDS)
 @dataclass(eq=False, repr=False)
 class NMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation, robust by default.
@@ -80,27 +75,25 @@ class NMF(WithPenalties, LinearModel):
     al. 2012); the notes list the other losses. The weights are 1 and there are no penalties unless they are given.
 
     Rows of `X` are samples. Components have unit Euclidean norm, so that the codes of different components can be
-    compared, unless a constraint (box, simplex, graph, groups) forbids it.
+    compared, unless a constraint (box, simplex, graph, groups) forbids it. ``p_W`` and ``p_H`` are of the factors
+    before that (see ``component_norms_``).
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of components; None takes the smaller side of the data, and "auto" what :func:`select_rank` proposes,
-        after up to 60 fits.
+    n_components : int or None, default=None
+        Number of components; None takes the smaller side of the data. :func:`select_rank` proposes one.
     loss : str or float, default="manhattan"
-        A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``. "auto" takes
-        what :func:`select_loss` proposes with `n_components` and 100 iterations, without penalties.
+        A name of the table below, or ``beta`` of the beta-divergence as in scikit-learn's ``beta_loss``.
+        :func:`select_loss` proposes one.
     loss_parameter : float or None, default=None
         ``alpha`` of "elastic-net" (None takes one over the mean of `X`), or ``delta`` of "huber", the residual beyond
         which an entry counts as an outlier (None takes a tenth of the mean of `X`).
     solver : str, default="auto"
         One of the table in :mod:`visionnmf.engine.solving`. "auto" takes the fastest that can work on the problem.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "spa", "custom"}, default="random"
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         How the starting factors are made if none are given; for "manhattan" and "elastic-net" and data of which nine
         tenths are 0 also by a least-squares fit, and the lower objective is kept. "custom" requires `W` and `H` in
-        :meth:`fit_transform`. "spa" is for data of which some samples are (nearly) pure, as pixels of hyperspectral
-        images: it fits twice, the second time from the samples of the first model that lie furthest apart (successive
-        projection), and needs no seed. Not for Dask arrays and devices.
+        :meth:`fit_transform`. Dask arrays and devices have "random" and "custom".
     components_init : array-like [shape=(n_components, n_features), >= 0] or None, default=None
         Components to start from.
     update_components : bool, default=True
@@ -154,13 +147,12 @@ class NMF(WithPenalties, LinearModel):
     components_ : ndarray [shape=(n_components, n_features), >= 0]
         ``H``, in the dtype of the training data (float32 or float64).
     component_norms_ : ndarray [shape=(n_components,)]
-        What the components were divided by. Penalties apply to the factors before that.
+        What the components were divided by, and the codes multiplied by. Penalties are of the factors before that,
+        ``W / component_norms_`` and ``component_norms_[:, None] * components_``, as is ``objective_history_``.
     n_components_, n_iter_ : int
         The number of components and of iterations.
     solver_ : str
         The solver that was used.
-    loss_ : str
-        What ``loss="auto"`` has chosen; only then.
     loss_parameter_ : float
         The loss's parameter in use, or beta; 0 if the loss has neither.
     reconstruction_err_ : float
@@ -220,7 +212,7 @@ class NMF(WithPenalties, LinearModel):
 
     saved_attributes = (*LinearModel.saved_attributes, *FACTORED)
 
-    n_components: int | str | None = None
+    n_components: int | None = None
     _: KW_ONLY
     loss: str | float = "manhattan"
     loss_parameter: float | None = None
@@ -246,8 +238,7 @@ class NMF(WithPenalties, LinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # "auto" chooses "frobenius" or another loss that takes the data, so it takes sparse ones as "frobenius" does
-        record = find_loss("frobenius" if isinstance(self.loss, str) and self.loss == choices.AUTO else self.loss)
+        record = find_loss(self.loss)
         tags.input_tags.sparse = record is not None and record.sparse is not None
         tags.input_tags.allow_nan = self.missing_values is not None and self.missing_values != 0
         return tags
@@ -327,13 +318,14 @@ class NMF(WithPenalties, LinearModel):
                 )
             data = sp.csr_array(data)
         data, entries = check_weights(weights, observed, data, fitting=False)  # all weights may be 0
-        loss = fitted_loss(loss_in_use(self), self.loss_parameter_)
+        loss = fitted_loss(self.loss, self.loss_parameter_)
         check_positive(data, entries, loss)
         # a copy, as the array of a loaded model may be read-only, or on a device
         H, norms = np.array(to_numpy(self.components_), data.dtype), to_numpy(self.component_norms_)
         # the penalty belongs to codes of the components before they were divided by their norms
         penalty = self._transform_penalty(data.dtype, self.ridge_).rescaled(norms.astype(np.float64))
         problem = Problem(data, loss, penalty, weights=entries, zero_weight=self._weight_of_zeros(data))
+        warn_of_unseen(problem, 4, ("sample",))
         return finite_codes(solve_codes(problem, H, exact=self.exact_codes is not False))
 
     def _fit(self, X: Any, W: Any, H: Any, sample_weight: Any, weights: Any, *, with_codes: bool) -> Found:
@@ -359,10 +351,7 @@ class NMF(WithPenalties, LinearModel):
     def _fit_in_memory(self, X: ArrayLike, W: Any, H: Any, sample_weight: Any, weights: Any, stacklevel: int) -> Found:
         """Return what a fit of an array of NumPy or a sparse matrix finds, from the factors `W` and `H` if given."""
         problem, ridge = self._problem(X, weights)
-        if self.n_components == choices.AUTO:
-            given, n_components = None, self._chosen_rank(problem, W, H)
-        else:
-            given, n_components = given_components(self, problem.X.shape, H)
+        given, n_components = given_components(self, problem.X.shape, H)
         if not self.update_components:
             return self._fit_codes(problem, given, n_components, sample_weight)._replace(ridge=ridge)
         weighted, row_scale = with_sample_weight(problem, sample_weight)
@@ -373,8 +362,7 @@ class NMF(WithPenalties, LinearModel):
         solver = choose(self.solver, fitted)
         # fail now, and not after the fit, if `transform` could not find codes with this loss and penalty
         check_codes(replace(problem, penalty_W=self._transform_penalty(problem.X.dtype, ridge)))
-        separable = self.init == SEPARABLE_START
-        rng = check_random_state(0 if separable else self.random_state)
+        rng = check_random_state(self.random_state)
         (n_samples, n_features), dtype = problem.X.shape, problem.X.dtype
         codes = None if W is None else check_nonnegative_array(W, "W", (n_samples, n_components), dtype)
         name = "components_init" if H is None else "H"
@@ -391,16 +379,15 @@ class NMF(WithPenalties, LinearModel):
 
         def fit_once(squares: bool = False) -> tuple[Fit, tuple[Array, Array]]:
             """Return a fit from another start, its transposed codes (r, n_samples) and components."""
-            factors = start_factors(fitted, start, codes, row_scale, "random" if separable else self.init)
+            factors = start_factors(fitted, start, codes, row_scale, self.init)
             if squares or (doubtful and not len(objectives) % 2):
                 sparse_data.start_from_least_squares(fitted, *factors, max_iter=self.max_iter, tol=least_tol)
-            limits = partial(fit, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop)
-            if separable and is_free:
-                limits(fitted, *factors)
-                spread_apart(fitted, *factors)
             # a start that is behind by more than `tol` hardly wins; doubtful ones are compared at their ends
             rival = math.inf if doubtful else (1 + self.tol) * min(objectives, default=math.inf)
-            found = limits(fitted, *factors, callback=report, rival=rival)
+            found = fit(
+                fitted, *factors, solver=solver, max_iter=self.max_iter, tol=self.tol, stop=self.stop, callback=report,
+                rival=rival,
+            )  # fmt: skip
             objectives.append(found.history[-1])
             return found, factors
 
@@ -430,29 +417,20 @@ class NMF(WithPenalties, LinearModel):
         if row_scale is not None:
             Wt /= np.where(row_scale, row_scale, 1)
         if not linked:  # a fit does not see samples of weight 0, nor those all of whose entries have weight 0
-            unseen = np.zeros(len(Wt.T), bool) if sample_weight is None else np.asarray(sample_weight) == 0
-            if problem.weights is not None:
-                unseen |= ~problem.weights.any(axis=1)
-            elif problem.is_sparse and problem.zero_weight == 0:
-                unseen |= np.diff(problem.X.indptr) == 0
-            if unseen.any():
-                Wt[:, unseen] = solve_codes(problem.samples(unseen), H)
+            lost = unseen(problem, 1)
+            if sample_weight is not None:
+                lost |= np.asarray(sample_weight) == 0
+            if lost.any():
+                Wt[:, lost] = solve_codes(problem.samples(lost), H)
         return Wt
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        if self.n_components is not None and self.n_components != choices.AUTO:
+        if self.n_components is not None:
             check_count(self.n_components, "n_components")
-        if not isinstance(self.loss, str) or self.loss != choices.AUTO:
-            # any data, because only the parameters are checked
-            check_loss(self.loss, self.loss_parameter, np.ones(1), or_auto=True)
-        elif self.loss_parameter is not None:
-            raise ParameterError(f"loss_parameter must be None for loss='auto'; got {self.loss_parameter!r}")
-        if isinstance(self.solver, str) and self.solver in SOLVER_WORDS:  # another library's name of a solver
-            allowed = ["auto", *sorted(SOLVERS)]
-            raise ParameterError(f"solver must be one of {allowed}; got {self.solver!r}; {SOLVER_WORDS[self.solver]}")
+        check_loss(self.loss, self.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
         check_solver(self.solver)
-        check_choice(self.init, "init", (*choices.STARTS, SEPARABLE_START, "custom"))
+        check_choice(self.init, "init", (*choices.STARTS, "custom"))
         check_flag(self.update_components, "update_components")
         check_flag(self.warm_start, "warm_start")
         if self.exact_codes is not None:
@@ -489,12 +467,11 @@ class NMF(WithPenalties, LinearModel):
         """Check the data; return the problem to minimise, and what `nuclear` adds to the l2 of both its penalties."""
         data, observed = self._check_data(X, reset=True)
         data, entries = check_weights(weights, observed, data)
-        name = self._chosen_loss(data, entries) if self.loss == choices.AUTO else self.loss
-        loss = check_loss(name, self.loss_parameter, data, entries)
+        loss = check_loss(self.loss, self.loss_parameter, data, entries)
         if self.zero_weight != 1:
             check_zero_weight(loss, self.zero_weight)
         check_positive(data, entries, loss)
-        ridge = ridge_of(self, name, data.shape) if self.nuclear else 0.0
+        ridge = ridge_of(self, data.shape)
         if self.zero_weight != 1 and not sp.issparse(data):
             raise ParameterError(f"zero_weight must be 1 for a dense X; got {self.zero_weight!r}")
         sides = {}
@@ -503,39 +480,8 @@ class NMF(WithPenalties, LinearModel):
         zero_weight = self._weight_of_zeros(data)
         return Problem(data, loss, sides["W"], sides["H"], weights=entries, zero_weight=zero_weight), ridge
 
-    def _chosen_loss(self, data: Any, entries: Array | None) -> str:
-        """Return the loss that predicts hidden entries best, for checked data and the weights of their entries."""
-        able = [name for name in choices.AUTO_LOSSES if not sp.issparse(data) or LOSSES[name].sparse is not None]
-        rank = hidden.COMPONENTS if self.n_components in (None, choices.AUTO) else int(self.n_components)
-        trial = NMF(min(rank, *data.shape), max_iter=hidden.ITERATIONS)
-        rng = check_random_state(check_seed(self.random_state))
-        # at most 2000 samples and 1000 features of the data, so that the trials are fast, with weights of the entries
-        part, weights = hidden.part_of(data, entries, self.missing_values == 0, rng)
-        splits = hidden.Splits(hidden.SPLITS, hidden.FRACTION, rng)
-        return able[hidden.loss_scores(trial, part, weights, able, splits).mean(axis=1).argmin()]
-
-    def _chosen_rank(self, problem: Problem, W: Any, H: Any) -> int:
-        """Return the number of components with which the loss of a problem predicts hidden entries best."""
-        if W is not None or H is not None or self.components_init is not None:
-            raise ParameterError("n_components must be a number with W, H or components_init; got 'auto'")
-        if any("bounds" in penalty.kinds for penalty in (problem.penalty_W, problem.penalty_H)):
-            raise ParameterError("n_components must be a number with bounds of each entry; got 'auto'")
-        dense = problem.in_dense()  # missing entries, and those that are not stored, have weights
-        trial = NMF(**self.get_params(deep=False)).set_params(
-            callback=None, verbose=0, warm_start=False, missing_values=None, zero_weight=1.0
-        )
-        if self.loss == choices.AUTO:
-            trial.set_params(loss=problem.loss.name)
-        weights = np.ones_like(dense.X) if dense.weights is None else dense.weights
-        ranks, rng = hidden.default_ranks(dense.X.shape), check_random_state(check_seed(self.random_state))
-        splits = hidden.Splits(hidden.RANK_SPLITS, hidden.FRACTION, rng)
-        return hidden.propose_rank(trial, dense.X, weights, ranks, splits, stacklevel=6)[0]
-
     def _set_found(self, found: Found) -> None:
         """Set all attributes of a fit, wherever the data lie, from what it `found`."""
-        self.__dict__.pop("loss_", None)  # of a fit before
-        if self.loss == choices.AUTO:
-            self.loss_ = found.loss.name
         self.solver_, self.loss_parameter_, self.ridge_ = found.solver, found.loss.parameter, found.ridge
         self.components_, self.component_norms_ = found.components, found.norms
         self.n_components_, self.n_iter_ = int(found.components.shape[0]), found.fit.n_iter

@@ -48,7 +48,7 @@ from .data_checks import (
     with_sample_weight,
 )
 from .device import beside, codes_on_device, problem_in_numpy, problem_on_device
-from .linear_model import BATCH_WORDS, LinearModel, explains
+from .linear_model import LinearModel
 from .method_choice import choose_method, n_tried
 from .penalty import Penalty, WithPenalties, given_penalty, kinds_of_points
 
@@ -56,7 +56,6 @@ AUTO = "auto"
 TRIED = ("manhattan", "surrogate")  # the methods of which the first chunk chooses one, the robust one first
 
 
-@explains(BATCH_WORDS)
 @dataclass(eq=False, repr=False)
 class OnlineNMF(WithPenalties, LinearModel):
     r"""Non-negative matrix factorisation of a stream, or of data larger than memory.
@@ -231,7 +230,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         methods = self._methods()  # one, or several of which the first samples choose; these take the same data
         samples = self._samples(methods[0], X, weights, reset=True)
         if isinstance(samples, CheckedSamples):
-            warn_of_unseen(samples.problem, 3)
+            warn_of_unseen(samples.problem, 3, ("feature",))  # `transform` warns of samples
         options = self._options(methods[0])
         rng = RandomState(check_seed(self.random_state))
         given, kept = weighted_samples(sample_weight, samples.shape[0], samples.dtype)
@@ -304,6 +303,7 @@ class OnlineNMF(WithPenalties, LinearModel):
         check_positive(data, entries, loss)
         penalty = given_penalty(self.penalty_W, "W").resolve("W", None, data.dtype)
         problem = Problem(data, loss, penalty, weights=entries)
+        warn_of_unseen(problem, 4, ("sample",))
         with one_blas_thread():
             Wt = solve_codes(problem, np.array(to_numpy(self.components_), data.dtype))
         return finite_codes(Wt)

@@ -19,7 +19,7 @@ from visionnmf.engine.losses import LOSSES
 from visionnmf.engine.penalties import Bounds, Penalties, Term
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import are_labels, find_loss
+from .data_checks import find_loss, index_sets
 
 SYMMETRY = 1e-6  # of the largest affinity: rounding that a given graph may have
 POINTS = {"W": "samples", "H": "features"}
@@ -34,9 +34,9 @@ class Penalty(BaseEstimator):
     .. math:: l_1 \sum_{kj} F_{kj} + \tfrac{l_2}{2} \sum_{kj} F_{kj}^2
               + \tfrac{\beta}{4} \sum_k \sum_{ij} S_{ij} (F_{ki} - F_{kj})^2 + \sum_g \eta_g \sum_k \|F_{k,g}\|_p
 
-    where k is a component and j a *point*, which is a sample for the codes and a feature for the components. Box, graph
-    and groups are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine
-    with them.
+    where k is a component and j a *point*, which is a sample for the codes and a feature for the components. ``F`` is
+    the factor before components are brought to unit norm (``component_norms_`` of :class:`NMF`). Box, graph and groups
+    are those of MahNMF (Guan et al. 2012, sections 4.1 to 4.3), for every loss that a solver can combine with them.
 
     Parameters
     ----------
@@ -113,6 +113,12 @@ class Penalty(BaseEstimator):
     group_l1: float | Sequence[float] = 0.0
     group_bound: float | Sequence[float] | None = None
     terms: Sequence[Term] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another penalty asks for the same."""
+        if type(other) is not type(self):
+            return False
+        return _are_equal(*([*penalty.get_params(deep=False).values()] for penalty in (self, other)))
 
     def resolve(self, side: str, X: Any, dtype: DTypeLike) -> Penalties:
         """Return the checked penalty in the engine's form, for the factor `side`, "W" or "H".
@@ -219,7 +225,7 @@ class Penalty(BaseEstimator):
             if np.any(weights) or self.group_bound is not None:
                 raise ParameterError(f"groups of {where} must be given with group_l1 and group_bound; got None")
             return {}
-        groups = _check_index_sets(self.groups, n, side)
+        groups = tuple(index_sets(self.groups, n, f"groups of {where}", POINTS[side]).values())
         if isinstance(weights, tuple):
             weights = self._check_each(weights, "group_l1", len(groups), where)
         if not np.any(weights) and self.group_bound is None:
@@ -272,17 +278,26 @@ def kinds_of_points(penalty: Penalty) -> list[str]:
     return kinds + [term.kind for term in penalty.terms or () if isinstance(term, Term) and term.of_points]
 
 
-def ridge_of(model: Any, loss: str | float, shape: tuple[int, int]) -> float:
+def ridge_of(model: Any, shape: tuple[int, int]) -> float:
     """Return the l2 penalty on both factors that stands for the parameter `nuclear`, for data of this shape."""
     # without a kink at residual 0 the right strength would depend on the data
-    record = find_loss(loss)
+    record = find_loss(model.loss)
     if model.nuclear and not (record is not None and record.kink):
         able = [name for name, record in LOSSES.items() if record.kink]
         raise ParameterError(
-            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={loss!r}; set "
+            f"nuclear must be 0 for losses other than {able}; got {model.nuclear!r} with loss={model.loss!r}; set "
             "penalty_W and penalty_H to Penalty(l2=...)"
         )
     return float(model.nuclear) * math.sqrt(max(shape))  # with the root, 1 is the parameter of robust PCA
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    """Return whether two values of parameters are equal: numbers, arrays of any kind, or lists of them."""
+    if sp.issparse(a) or sp.issparse(b):
+        return sp.issparse(a) and sp.issparse(b) and a.shape == b.shape and not (a != b).nnz
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_are_equal, a, b))
+    return np.array_equal(a, b)
 
 
 def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
@@ -306,31 +321,3 @@ def _check_affinity(given: ArrayLike | Any, n: int, side: str) -> sp.csr_array:
         )
     # without the small differences that are allowed
     return (graph + graph.T) / 2
-
-
-def _check_index_sets(given: Any, n: int, side: str) -> tuple[Array, ...]:
-    """Return groups of `n` points, given as index sets, slices or a label for each point, as arrays of indices."""
-    name = f"groups of penalty_{side}"
-    members = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else []
-    if not members:
-        raise ParameterError(f"{name} must be index sets, or a label for each point; got {given!r}")
-    if are_labels(members):
-        if len(members) != n:
-            raise ParameterError(f"{name} must hold a label for each of the {n} {POINTS[side]}; got {len(members)}")
-        labels = np.asarray(members)
-        return tuple(np.flatnonzero(labels == label) for label in np.unique(labels))
-    groups = []
-    for member in members:
-        group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)
-        if group.ndim != 1 or not group.size or not np.issubdtype(group.dtype, np.integer):
-            raise ParameterError(f"{name} must be sets of whole numbers, none empty; got {member!r}")
-        group = np.unique(group)
-        if group[0] < 0 or group[-1] >= n:
-            raise ParameterError(
-                f"{name} must hold indices from 0 to {n - 1}, of the {POINTS[side]}; got {group[0]} to {group[-1]}"
-            )
-        groups.append(group)
-    together = np.concatenate(groups)
-    if len(np.unique(together)) < len(together):
-        raise ParameterError(f"{name} must not share points; got some of the {POINTS[side]} twice")
-    return tuple(groups)

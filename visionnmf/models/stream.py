@@ -42,19 +42,15 @@ class Checkpoint:
         Batches between two checkpoints.
     resume : bool, default=True
         False starts from the beginning and replaces an existing file.
-    live : bool, default=False
-        True for a source that does not start again with the program, so that a run that continues skips nothing.
     """
 
     path: str | Path
     every: int = 100
     resume: bool = True
-    live: bool = False
 
     def __post_init__(self) -> None:
         check_count(self.every, "every")
         check_flag(self.resume, "resume")
-        check_flag(self.live, "live")
 
 
 def fit_stream(
@@ -142,11 +138,10 @@ def fit_stream(
         raise ParameterError(f"epochs must be 1 for a source that can be read only once; got {epochs}")
     if shuffle and not isinstance(chunks, ArrayRows):
         raise ParameterError("shuffle must be False for a source that can only be read in its order; got True")
-    data = None if saving is None or saving.live else _digest(chunks)
+    data = None if saving is None else _digest(chunks)
     stream = _Stream(model, chunks, size, check_seed(random_state) if shuffle else None, data)
     if saving is not None and saving.resume and os.path.lexists(saving.path):
-        # without a seed by the user that of the checkpoint is taken; a live source goes on from where it is now
-        stream.restore(Path(saving.path), live=saving.live, any_seed=random_state is None)
+        stream.restore(Path(saving.path), any_seed=random_state is None)  # without the user's, the checkpoint's
     stream.run(epochs, saving, callback)
     return model
 
@@ -224,7 +219,7 @@ class _Stream:
         position = {"epoch": self.epoch, "samples": self.samples, "done": self.done}
         save_checkpoint(self.model, path, {**self._about(), **position})
 
-    def restore(self, path: Path, *, live: bool, any_seed: bool) -> None:
+    def restore(self, path: Path, *, any_seed: bool) -> None:
         """Continue from a checkpoint; raise ParameterError if it is of another model or another stream."""
         saved, stream = load_checkpoint(path)
         if not same_parameters(saved, self.model):
@@ -235,17 +230,15 @@ class _Stream:
         if any_seed and self.seed is not None and stream["random_state"] is not None:
             self.seed = stream["random_state"]
         for name, value in self._about().items():
-            if stream[name] != value and not (live and name == "data"):
+            if stream[name] != value:
                 what, got = f"a stream with {name}={value}", f" with {stream[name]}"
                 if name == "data":
                     what, got = "the same data", ", where samples or names of features are others"
-                    if stream[name] is None:
-                        got = ", which is of a live source"
                 raise ParameterError(f"checkpoint must be of {what}; got {path}{got}; remove it, or pass resume=False")
         restore(self.model, saved)
         self.done = stream["done"]  # samples learnt in all; `samples` only those of this epoch
-        self.epoch, self.samples = 0 if live else stream["epoch"], stream["samples"]
-        self.skip = 0 if live else self.samples
+        self.epoch, self.samples = stream["epoch"], stream["samples"]
+        self.skip = self.samples
 
 
 def _digest(chunks: Chunks) -> int | None:

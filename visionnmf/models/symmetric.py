@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_non_negative, validate_data
+from sklearn.utils.validation import validate_data
 
 from visionnmf._checks import (
     check_choice,
@@ -25,7 +25,7 @@ from visionnmf.engine.stopping import warn_not_converged
 from visionnmf.engine.symmetric import LOSSES, fit_starts, scale_to_fit, symmetric_optimality
 from visionnmf.exceptions import ParameterError
 
-from .data_checks import check_kind, check_range
+from .data_checks import check_kind, check_range, check_signs
 from .model_files import Saveable
 
 STARTS = ("k-means++", "random")
@@ -176,7 +176,9 @@ class SymmetricNMF(Saveable, BaseEstimator):
     def _check_affinity(self, X: ArrayLike) -> Array:
         """Return the affinity matrix, made exactly symmetric; raise ParameterError if it is clearly not symmetric."""
         S: Array = validate_data(self, check_kind(X), dtype=[np.float64, np.float32], order="C")
-        check_non_negative(S, "SymmetricNMF (input X)")
+        check_signs(
+            S, "SymmetricNMF", "clip it by numpy.maximum(X, 0), or shift it, as (1 + X) / 2 does with correlations"
+        )
         if S.shape[0] != S.shape[1]:
             raise ParameterError(f"X must be a square affinity matrix; got shape {S.shape}")
         check_range(S, small=True)  # `small`: data may be tiny, though not huge

@@ -55,7 +55,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator or dict of str to estimator
-            Those of this library have the attribute, except `RPCA` and `GoDec`; those of scikit-learn have not.
+            Those of this library have the attribute, those of scikit-learn have not.
         **options
             Those of :meth:`plot`.
         """

@@ -120,10 +120,11 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
     def fit(self, frames: Iterable[FrameArray]) -> BackgroundModel:
         """Learn the background from frames (height, width) or (height, width, channels), all of one shape.
 
-        Frames are of uint8, uint16, or floating point from 0 to 1. One channel is grey; of four the last, opacity, is
-        left out. `frames` is an array of frames, a :class:`~visionnmf.io.VideoReader` or any other iterable, which is
-        gone through once. Raises ParameterError if it holds no frame or anything else, and warns if it holds a single
-        one.
+        Frames are of uint8, uint16, or floating point from 0 to 1. One channel is grey; three are red, green and blue
+        in this order, as readers of visionnmf give them; of four the last, opacity, is left out. OpenCV's order is
+        blue first: give both `fit` and `apply` the same one. `frames` is an array of frames, a
+        :class:`~visionnmf.io.VideoReader` or any other iterable, which is gone through once. Raises ParameterError if
+        it holds no frame or anything else, and warns if it holds a single one.
         """
         self._check_parameters()
         rng = check_generator(self.random_state)
@@ -194,7 +195,7 @@ class BackgroundModel(SaveableEstimator, BaseEstimator):
         Raises
         ------
         ParameterError
-            If a frame has another shape or dtype, or `threshold` is out of its range.
+            If there is no frame, one has another shape or dtype, or `threshold` is out of its range.
         sklearn.exceptions.NotFittedError
             Before `fit`.
         """

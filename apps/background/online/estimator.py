@@ -125,8 +125,6 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
             delattr(self, name)
         for _ in self.follow(frames):
             pass
-        if not hasattr(self, "_scene"):
-            raise ParameterError("frames must hold at least one frame; got none")
         return self
 
     def partial_fit(self, frame: FrameArray, time: float | None = None) -> OnlineBackgroundModel:
@@ -148,7 +146,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Parameters
         ----------
         frames : iterable of ndarray
-            Frames as :meth:`partial_fit` takes them, or with their times, as :meth:`.VideoReader.timed` yields them.
+            Frames as :meth:`partial_fit`, which also takes times of your own, takes them; or with their times, as
+            :meth:`.VideoReader.timed` yields them.
 
         Yields
         ------
@@ -158,8 +157,8 @@ class OnlineBackgroundModel(SaveableEstimator, BaseEstimator):
         Raises
         ------
         ParameterError
-            If a parameter is out of its range, a frame is of another kind or shape, or a time is not later than the one
-            before.
+            If a parameter is out of its range, there is no frame, one is of another kind or shape, or a time is not
+            later than the one before.
         """
         if not getattr(self, "bits_", 0):
             frames, self.bits_ = known_bits(frames)

@@ -160,15 +160,12 @@ def test_words_and_names_are_no_formulas_in_tables(photos, tmp_path):
     folder, table = photos
     (folder / "0.png").rename(folder / "@0.png")
     table.write_text(table.read_text("utf-8").replace("0.png,Meer", "@0.png,Meer", 1).replace("Meer", "=1+1"), "utf-8")
-    model, found, verbatim = tmp_path / "m.npz", tmp_path / "found.csv", tmp_path / "verbatim.csv"
+    model, found = tmp_path / "m.npz", tmp_path / "found.csv"
     assert run_command(*TRAIN, folder, "--labels", table, "--model", model, *SMALL).exit_code == 0
-    for path, more in ((found, ()), (verbatim, ("--verbatim",))):
-        arguments = (model, "@0.png", "--top", 2, "--csv", path, *more)
-        with contextlib.chdir(folder):
-            assert run_command(*PREDICT, *arguments).exit_code == 0
-    rows, plain = (list(csv.DictReader(path.read_text("utf-8").splitlines())) for path in (found, verbatim))
+    with contextlib.chdir(folder):
+        assert run_command(*PREDICT, model, "@0.png", "--top", 2, "--csv", found).exit_code == 0
+    rows = list(csv.DictReader(found.read_text("utf-8").splitlines()))
     assert {row["word"] for row in rows} == {"'=1+1", "alle"} and {row["file"] for row in rows} == {"'@0.png"}
-    assert {row["word"] for row in plain} == {"=1+1", "alle"} and {row["file"] for row in plain} == {"@0.png"}
     words = tmp_path / "words_again.csv"
     words.write_text("file,words\n'@0.png,'=1+1;alle\n", "utf-8")
     assert read_words(words) == {"@0.png": ["=1+1", "alle"]}
@@ -240,11 +237,7 @@ def test_jec_as_its_authors_have_it(photos, tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", b"\xff\xfe\x00", "iconv -f utf-16 -t utf-8"),
-        (
-            "a.csv",
-            b"0.png,a\n1.png,caf\xe9\n",
-            "line 2 is not UTF-8; convert it first",
-        ),
+        ("a.csv", b"0.png,a\n1.png,caf\xe9\n", "line 2 is not UTF-8; convert it first"),
         ("a.csv", b"", "empty"),
         ("a.csv", b"other.jpg,word\n", "has no words for 30 images"),
         ("a.csv", b'0.png,"' + b"a" * 200_000, "field larger than field limit"),
@@ -259,16 +252,15 @@ def test_wrong_labels_are_one_sentence(name, content, message, photos, tmp_path)
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_is_said(model, photos, sea, tmp_path):
+def test_models_that_are_none_and_folders_that_are_not_there(model, photos, sea, tmp_path):
     folder, table = photos
-    result = run_command(*TRAIN, folder, "--labels", table, "--model", model, *SMALL)
-    assert result.exit_code == 2 and "--force" in result.stderr
-    result = run_command(*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz")
-    assert result.exit_code == 2 and "there is no folder" in result.stderr
-    result = run_command(*PREDICT, table, sea)
-    assert result.exit_code == 2 and "not a model of annotations" in result.stderr
-    result = run_command(*PREDICT, model, tmp_path / "absent.jpg")
-    assert result.exit_code == 2 and "no such file" in result.stderr
+    for arguments, said in (
+        ((*TRAIN, folder, "--labels", table, "--model", tmp_path / "no" / "m.npz"), "there is no folder"),
+        ((*PREDICT, table, sea), "not a model of annotations"),
+        ((*PREDICT, model, tmp_path / "absent.jpg"), "no such file"),
+    ):
+        result = run_command(*arguments)
+        assert result.exit_code == 2 and said in result.stderr
 
 
 def test_no_input_is_replaced(model, photos, sea, tmp_path):
@@ -314,18 +306,6 @@ def test_own_guesses_are_no_truth(photos, tmp_path):
     found = images_with_words(images, None, FeatureExtraction(["lab"]), fit=True)
     assert found.words == ["wahr"] and found.files == images[2:]
     assert "2 sidecars of visionnmf left out" in found.notes[0]
-
-
-def test_images_with_sidecars_are_skipped(model, photos, tmp_path):
-    names = ["one.png", "two.png"]
-    for name, photo in zip(names, sorted(photos[0].glob("*.png")), strict=False):
-        shutil.copy(photo, tmp_path / name)
-    pair = [tmp_path / name for name in names]
-    assert run_command(*PREDICT, model, pair[0], "--sidecars").exit_code == 0
-    both = run_command(*PREDICT, model, *pair, "--sidecars")
-    assert both.exit_code == 0 and "sidecars exist: 1 of 2 images" in both.stdout
-    done = run_command(*PREDICT, model, *pair, "--sidecars")
-    assert done.exit_code == 0 and "sidecars exist: 2 of 2 images" in done.stdout and "give --force" in done.stdout
 
 
 def test_a_sidecar_in_the_way_stops_no_other(model, points, photos):

@@ -11,9 +11,6 @@ import pytest
 from background_settings import follow
 from clips import encode
 from helpers import serving, write_video
-from typer.testing import CliRunner
-
-from visionnmf.apps.cli import app
 
 
 @pytest.fixture
@@ -89,11 +86,3 @@ def test_sound_that_is_dropped_is_told_of_what_comes_but_once(tmp_path):
         ended = subprocess.run(command, stdin=file, capture_output=True, check=True)
     notes = json.loads(ended.stdout)["notes"]
     assert notes.count("the sound of the video is not in the results") == 1
-
-
-def test_passwords_are_not_told(tmp_path):
-    address = "rtsp://me:secret@127.0.0.1:9/yard"
-    for live in ([], ["--live"]):
-        result = CliRunner().invoke(app, ["background", address, "--end", "1", "--json", "--out", str(tmp_path), *live])
-        assert result.exit_code == 2 and "secret" not in result.output + result.stderr
-        assert "rtsp://me:***@127.0.0.1:9/yard: no video comes from there" in result.stderr

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from background_settings import follow, separate
 from clips import encode
-from helpers import run_command
 
 from visionnmf.apps.background import Separated
 from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, EventTable, MotionEvent, find_boxes
@@ -17,7 +16,7 @@ from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import event_sentence, time_code
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.exceptions import OutputExistsError, ParameterError
-from visionnmf.io import VideoReader, VideoWriter, read_image
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
 pytestmark = pytest.mark.slow
 
@@ -243,26 +242,6 @@ def test_batch_and_live_number_the_events_of_a_clip_in_their_own_order(tmp_path,
         assert [event["start"] for event in events] == pytest.approx(order, abs=0.15)
 
 
-@pytest.mark.slow
-def test_events_split_where_motion_stops(tmp_path):
-    rng = np.random.default_rng(0)
-    scene = rng.uniform(60, 180, (60, 80, 3))
-    path = tmp_path / "yard.mkv"
-    with VideoWriter(path, width=80, height=60, frame_rate=10, codec="ffv1") as writer:
-        for i in range(160):
-            picture = scene + rng.normal(0, 2, scene.shape)
-            for begin in (30, 100):  # somebody passes in two seconds
-                if begin <= i < begin + 20:
-                    x = 4 * (i - begin)
-                    picture[20:45, x : x + 10] = (250, 30, 220)
-            writer.write(np.clip(picture, 0, 255).astype(np.uint8))
-    batch = separate(path, out=tmp_path, events="scene", videos=False).events
-    live = follow(path, out=tmp_path, events="scene", force=True).events
-    for events in (batch, live):
-        found_at = [(event["start"], event["end"]) for event in events]
-        np.testing.assert_allclose(found_at, [(2.0, 6.0), (9.0, 13.0)], atol=0.21)
-
-
 def test_times_of_their_own():
     times = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 60.0]
     events = found({1, 2, 4, 5}, times, padding=0.5, min_length=0.1)
@@ -296,7 +275,7 @@ def clip(tmp_path_factory):
 
 
 def test_tables_say_what_the_masks_show(clip, tmp_path):
-    report = separate(clip, out=tmp_path, events="scene", padding=0.5, min_area=0.01, frame_table="csv")
+    report = separate(clip, out=tmp_path, events="scene", padding=0.5, min_area=0.01, frame_table=True)
     with (tmp_path / "yard_frames.csv").open(newline="") as file:
         frames = list(csv.DictReader(file))
     reader = VideoReader(clip)
@@ -329,17 +308,14 @@ def test_tables_say_what_the_masks_show(clip, tmp_path):
     assert sheet.shape[0] > HEIGHT and sheet.shape[1] > 2 * WIDTH and sheet[:, WIDTH].min() == 255
 
 
-def test_json_lines_and_a_clip_without_events(clip, tmp_path):
-    report = separate(clip, out=tmp_path, max_frames=8, events="scene", frame_table="jsonl", videos=False)
-    rows = [json.loads(line) for line in (tmp_path / "yard_frames.jsonl").read_text().splitlines()]
-    assert rows[3] == {"frame": 3, "time": 0.3, "foreground_share": 0.0, "boxes": []}
+def test_a_clip_without_events(clip, tmp_path):
+    report = separate(clip, out=tmp_path, max_frames=8, events="scene", frame_table=True, videos=False)
+    assert (tmp_path / "yard_frames.csv").read_text().splitlines()[4] == "3,0.300000,0.000000,"
     assert report.events == [] and "  events: 0" in str(report)
     assert (tmp_path / "yard_events.csv").read_text().startswith("event,start,end,peak_time")
     assert not (tmp_path / "yard_events.png").exists()
     with pytest.raises(OutputExistsError):
-        separate(clip, out=tmp_path, max_frames=8, frame_table="jsonl", videos=False, force=False)
-    with pytest.raises(ParameterError, match=r"frame_table must be one of .*; got 'xml'"):
-        separate(clip, out=tmp_path, frame_table="xml")
+        separate(clip, out=tmp_path, max_frames=8, frame_table=True, videos=False, force=False)
 
 
 def test_clips_hold_the_events(clip, tmp_path):
@@ -384,10 +360,19 @@ def test_what_cannot_be_cut_is_said(tmp_path):
         assert (report.events[0]["clip"] is None) == bool(said)
 
 
-def test_the_command(clip, tmp_path):
-    result = run_command(
-        "background", clip, "--events", "--min-event", 1.1, "--min-area", 0.01, "--json", "--out", tmp_path
-    )
-    entry = json.loads(result.stdout)
-    assert [event["frames"] for event in entry["events"]] == [12]
-    assert run_command("background", clip, "--out", tmp_path / "b", "--frame-table", "xml").exit_code == 2
+def test_events_of_pictures_keep_their_times_where_numbers_are_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    scene = rng.integers(60, 120, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+    ends = {}
+    for name, gone in (("all", []), ("gaps", [*range(10, 30), 62, 75])):
+        (tmp_path / name).mkdir()
+        for number in sorted({*range(100)} - {*gone}):
+            picture = scene.copy()
+            if 55 <= number < 80:
+                picture[10:24, number - 40 : number - 26] = 250
+            write_image(tmp_path / name / f"img{number}.png", picture)
+        report = separate(tmp_path / name, out=tmp_path / f"out_{name}", events="scene", frame_rate=10, videos=False)
+        (event,) = report.events
+        ends[name] = event["start"], event["end"]
+        assert any("22 numbers are missing" in note for note in report.notes) == bool(gone)
+    assert ends["gaps"] == ends["all"] == pytest.approx((4.5, 9.0))

@@ -68,21 +68,14 @@ def test_everything_is_written(clip, tmp_path):
 def test_the_report(clip, tmp_path):
     report = separate(clip, out=tmp_path, random_state=3)
     content = json.loads(json.dumps(report.as_dict()))
-    assert (content["width"], content["height"]) == (WIDTH, HEIGHT)
     assert content["frames"] == content["frames_read"] == content["declared_frames"] == N_FRAMES
-    assert content["truncated"] is False
-    assert content["masks"]["f_measure"] is None
-    assert 0 < content["masks"]["foreground_share"] < 0.5
-    assert 0 < content["temporal_median"]["foreground_share"] < 0.5
+    assert content["masks"]["f_measure"] is None and 0 < content["masks"]["foreground_share"] < 0.5
     assert 0.3 < content["agreement"] <= 1
     assert content["seconds"]["total"] == pytest.approx(
         content["seconds"]["learning"] + content["seconds"]["masking"], abs=0.01
     )
     assert content["frames_per_second"] == pytest.approx(N_FRAMES / content["seconds"]["total"], rel=0.01)
-    summary = str(report)
-    for text in ("30 frames of 64x48", "temporal median, for comparison", "agreement (F)", "clip_preview.mp4"):
-        assert text in summary
-    assert "cut off" not in summary
+    assert "cut off" not in str(report)
 
 
 def test_the_sample_is_scored_against_its_truth(tmp_path):
@@ -114,8 +107,9 @@ def test_options_reach_the_reader(clip, tmp_path):
 
 
 def test_one_frame_is_enough(clip, tmp_path):
-    report = separate(clip, out=tmp_path, every=100_000)
+    report = separate(clip, out=tmp_path, every=100_000)  # warnings are errors
     assert report.frames == 1
+    assert any("learnt from 1 frame" in note and note.endswith("than every=100000") for note in report.notes)
     assert report.masks.foreground_share == 0
     assert report.agreement == 1
     assert left_in(tmp_path) == NAMES
@@ -128,10 +122,7 @@ def test_one_frame_is_enough(clip, tmp_path):
         ({"max_frames": 2}, ["learnt from 2 frames; with fewer than 40"]),
         ({"scale": 0.1}, ["pixels hold little"]),
         ({"threshold": 1e6}, ["no frame has any foreground with threshold=1e+06, which is 3 by default"]),
-        (
-            {"events": "scene", "min_length": 1e3},
-            ["lasts", "s at most, less than min_length=1000 seconds"],
-        ),
+        ({"events": "scene", "min_length": 1e3}, ["lasts", "s at most, less than min_length=1000 seconds"]),
         ({"events": "objects", "min_area": 1.0}, ["no event: no part of a mask covers min_area=1 of the picture"]),
         ({"roi": ("0,0,2,2",)}, ["in the region that counts, no frame has any foreground"]),
         ({"roi": ("-4,-4,20,20",)}, ["roi='-4,-4,20,20' does not lie wholly in the picture"]),
@@ -210,18 +201,15 @@ def test_ctrl_c_leaves_nothing(clip, tmp_path, stage):
     assert left_in(tmp_path) == set()
 
 
-@pytest.mark.parametrize(("kind", "after"), [("write", 9), ("write", N_FRAMES - 1), ("__exit__", N_FRAMES)])
-def test_a_failing_encoder_leaves_nothing(clip, tmp_path, monkeypatch, kind, after):
-    original = getattr(VideoWriter, kind)
+def test_a_failing_encoder_leaves_nothing(clip, tmp_path, monkeypatch):
+    write = VideoWriter.write
 
     def fails(self, *arguments):
-        if self.path.name.endswith("_foreground.mkv") and self.frames_written >= after:
-            if kind == "__exit__":
-                original(self, *arguments)
+        if self.path.name.endswith("_foreground.mkv") and self.frames_written == 9:
             raise MediaError("the disk is full")
-        return original(self, *arguments)
+        return write(self, *arguments)
 
-    monkeypatch.setattr(VideoWriter, kind, fails)
+    monkeypatch.setattr(VideoWriter, "write", fails)
     with pytest.raises(MediaError, match="the disk is full"):
         separate(clip, out=tmp_path)
     assert left_in(tmp_path) == set()
@@ -236,16 +224,6 @@ def test_existing_results_are_not_overwritten(clip, tmp_path):
     separate(clip, out=tmp_path, force=True)
     assert left_in(tmp_path) == NAMES
     assert len(read(tmp_path / "clip_preview.mp4")[0]) == N_FRAMES
-
-
-def test_a_result_that_appears_meanwhile_is_not_overwritten(clip, tmp_path):
-    def meddle(stage, done, _):
-        if stage == "masking" and done == 5:
-            (tmp_path / "clip_background.png").write_bytes(b"mine")
-
-    with pytest.raises(OutputExistsError, match="does not say how it was made"):
-        separate(clip, out=tmp_path, progress=meddle)
-    assert left_in(tmp_path) == {"clip_background.png"}
 
 
 def test_a_truncated_video_says_so(clip, tmp_path):
@@ -274,13 +252,6 @@ def test_frames_keep_their_times(tmp_path, rng):
         made = VideoReader(tmp_path / "out" / f"phone_{name}")
         assert [made.time for _ in made] == pytest.approx(expected, abs=rounding)
         assert made.problem is None
-
-
-def test_the_report_says_how_many_lights_are_needed(tmp_path):
-    frames = make_surveillance(40, 48, 64, illumination=0.0, random_state=0).frames
-    report = separate(write_video(tmp_path / "even.mkv", frames), out=tmp_path, videos=False)
-    assert "illumination: changes everywhere alike, if at all (1 of at most 2 components)" in str(report)
-    assert (report.n_components, report.most_components) == (1, 2)
 
 
 def test_a_folder_without_results_is_not_left_behind(clip, tmp_path):

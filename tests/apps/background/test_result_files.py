@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from background_settings import follow, separate
 from typer.testing import CliRunner
@@ -56,15 +55,6 @@ def test_no_picture_is_overwritten(frames, tmp_path, work):
     with pytest.raises(OutputExistsError, match="would overwrite the input"):
         work(frames, out=out, force=True)
     assert (frames / "0.png").read_bytes() == before
-
-
-@BOTH
-def test_thumbnails_of_a_run_before(frames, tmp_path, work):
-    picture = np.zeros((8, 8, 3), np.uint8)
-    write_image(tmp_path / "frames_event_001.png", picture)
-    with pytest.raises(OutputExistsError, match="frames_event_001"):
-        work(frames, out=tmp_path, events="scene")
-    work(frames, out=tmp_path, events="scene", force=True)
 
 
 @BOTH

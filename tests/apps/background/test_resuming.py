@@ -40,7 +40,7 @@ def broken(monkeypatch):
     monkeypatch.setattr(PictureSequence, "timed", twelve)
 
 
-WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": "csv", "coco": True}
+WANTED = {"warm_up": 0.2, "masks": "ffv1", "overlay": True, "frame_table": True, "coco": True}
 
 
 def test_a_source_that_fails_on_the_way(frames, tmp_path, broken):
@@ -59,16 +59,6 @@ def test_a_source_that_fails_before_the_first_mask(frames, tmp_path, broken):
     with pytest.raises(UnsupportedError, match="the size changes"):
         follow(frames, out=tmp_path / "out", warm_up=10, masks="ffv1")
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_a_state_that_cannot_be_written_on_the_way(frames, tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise MediaError("at.npz: cannot be written (No space left on device)")
-
-    monkeypatch.setattr(OnlineBackgroundModel, "save", fail)
-    report = follow(frames, out=tmp_path / "out", state=tmp_path / "at.npz", **WANTED)
-    assert report.skipped == ["at.npz: cannot be written (No space left on device)"]
-    assert (tmp_path / "out" / "frames_frames.csv").exists()
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])

@@ -44,18 +44,6 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_json_is_a_line_for_each_input(picture, tmp_path, clip):
-    result = run("segment", picture, "--json", "--out", tmp_path / "out")
-    report = json.loads(result.stdout)
-    assert result.exit_code == 0 and report["state"] == "done" and len(report["outputs"]) == 4
-    assert report["shape"] == [60, 80] and sum(report["sizes"]) == 60 * 80
-    assert {"scale", "n_regions", "seconds"} <= set(report)
-    options = ("--scale", 0.5, "--every", 2, "--max-frames", 6, "--rank", 1, "--json")
-    result = run("background", clip, *options, "--out", tmp_path / "out")
-    report = json.loads(result.stdout)
-    assert (report["width"], report["height"], report["frames"]) == (32, 24, 6)
-
-
 def bad(tmp_path, kind):
     path = tmp_path / f"bad{kind}"
     if kind == "empty.png":
@@ -98,10 +86,7 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
         (["segment", "x.png", "--segments", "0"], "neither auto nor a whole number"),
         (["segment", "x.png", "--segments", "3", "--scale", "0.1"], "must be left out where a scale is given"),
         (["segment"], "IMAGE"),
-        (["background", "x.mp4", "--scale", "2"], "--scale"),
-        (["background", "x.mp4", "--every", "0"], "--every"),
         (["background", "--events", "scenes", "x.mp4"], "--events must be one of scene, objects; got 'scenes'"),
-        (["background", "--events=scenes", "x.mp4"], "--events must be one of scene, objects; got 'scenes'"),
         (["background", "x.mp4", "--events", "Object"], "--events must be one of scene, objects; got 'Object'"),
         (["paint", "x.png"], "paint"),
         (["facess"], "Did you mean 'faces'"),
@@ -111,13 +96,6 @@ def test_a_batch_goes_on_and_reports_at_the_end(picture, tmp_path):
 def test_bad_usage_is_exit_code_2(arguments, word):
     result = run(*arguments)
     assert result.exit_code == 2 and word in result.stderr and "Traceback" not in result.stderr
-
-
-def test_a_file_that_is_nearly_a_unit_of_events_is_a_video(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "Scene").touch()
-    assert "Scene: the file is empty" in run("background", "--events", "Scene").stderr
-    assert "scenes: no such file" in run("background", "--events", "--", "scenes").stderr
 
 
 def test_a_fault_of_ours_is_one_line_and_exit_code_1(picture, tmp_path, monkeypatch):
@@ -151,15 +129,11 @@ def test_debug_shows_the_traceback(tmp_path):
     assert debug.stderr.splitlines()[-1] == versions() and debug.stderr.count(versions()) == 1
 
 
-def test_help_is_a_command_that_lists_each_command_in_a_line():
+def test_help_lists_each_command_in_a_line():
     lines = run("--help").stdout.split("Commands:\n")[1].splitlines()
     names = [line.split()[0] for line in lines]
-    assert names[:2] == ["segment", "background"] and {*names} == {*COMMANDS, "help"}
+    assert names[:2] == ["segment", "background"] and names == list(COMMANDS)
     assert all(line.endswith(".") and "..." not in line for line in lines)
-    assert run("help").stdout == run("--help").stdout
-    assert run("help", "features").stdout == run("features", "--help").stdout
-    assert run("help", "faces", "train").stdout == run("faces", "train", "--help").stdout
-    assert run("help", "paint").exit_code == 2
     assert run("segment", "--help").stdout.startswith("Usage: visionnmf segment [OPTIONS] IMAGE...\n")
     assert "Usage: visionnmf segment [OPTIONS] IMAGE...\n" in run("segment").stderr
     assert run("evaluate", "segment", "--help").stdout.startswith("Usage: visionnmf evaluate segment [OPTIONS]\n")
@@ -207,15 +181,6 @@ def test_a_reader_that_has_gone_ends_the_command_in_silence(histories, tmp_path)
     command = f"{sys.executable} -m visionnmf.apps.cli masquerade score {model} {histories['ann']} | head -1"
     ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert ended.stdout.count("\n") == 1 and not ended.stderr
-
-
-def test_a_doubtful_result_is_said(tmp_path):
-    noise = np.random.default_rng(0).integers(0, 256, (20, 9, 12, 3), np.uint8)
-    path = write_video(tmp_path / "noise.mkv", np.kron(noise, np.ones((1, 8, 8, 1), np.uint8)), 25)
-    for live in ([], ["--live"]):
-        result = run("background", path, "--out", tmp_path / f"out{len(live)}", *live)
-        assert result.exit_code == 0 and "does the camera move?" in result.stdout
-        assert ("with fewer than 40" in result.stdout) == (not live)
 
 
 @pytest.mark.slow

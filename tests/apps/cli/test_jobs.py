@@ -1,17 +1,10 @@
 """``--jobs``: which commands take it, the same results in the same order, and nothing left behind by an interrupt."""
 
-import functools
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 
 import pytest
 from helpers import all_commands, json_lines, run_command as run
@@ -181,38 +174,3 @@ def test_several_processes_are_told_of_in_the_order_of_the_inputs(tmp_path, monk
     ended = run("segment", *names, "--jobs", 2, "-o", tmp_path / "two", "--json")
     assert ended.exit_code == 130
     assert [entry["inputs"][0][-5] for entry in json_lines(ended)] == ["a", "c"]
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are counted in /proc")
-def test_an_interrupt_leaves_no_process_behind(tmp_path):
-    image = Image.fromarray(make_mosaic(240, 320, random_state=0).image)
-    for i in range(60):
-        image.save(tmp_path / f"{i}.png")
-
-    def left(session):
-        found = []
-        for process in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                state, _, _, its = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:4]
-            except OSError:
-                continue
-            if int(its) == session and state != "Z":
-                found.append(process)
-        return found
-
-    command = [sys.executable, "-m", "visionnmf.apps.cli", "segment", str(tmp_path), "--jobs", "2", "-o"]
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # where the tests ignore it
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    process = subprocess.Popen([*command, str(tmp_path / "out")], preexec_fn=heed, **options)
-    assert process.stdout.readline()  # the pool works
-    assert len(left(process.pid)) > 2
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in stderr
-    deadline = time.monotonic() + 10
-    while left(process.pid) and time.monotonic() < deadline:  # the tracker of resources ends by itself
-        time.sleep(0.1)
-    assert not left(process.pid)
-    assert not list(tmp_path.rglob("*.tmp*"))

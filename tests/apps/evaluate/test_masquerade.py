@@ -11,7 +11,7 @@ from helpers import make_chain, run_command, walk
 from visionnmf.apps.evaluate import Comparison, DetectorConditions, RandomSplits, evaluate, masquerade as application
 from visionnmf.apps.evaluate.masquerade import METHODS, roc_summary, study
 from visionnmf.apps.evaluate.session_baselines import NaiveBayes
-from visionnmf.apps.masquerade import SessionCutting, SessionScorer
+from visionnmf.apps.masquerade import SessionCutting
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image
 
@@ -119,29 +119,6 @@ def test_users_alike_cannot_be_told_apart(tmp_path):
         twin.write_text("\n".join(commands) + "\n")
     found = compare(twins, cutting=SessionCutting(size=20)).table[0]
     assert math.isclose(found["auc"], 0.5, abs_tol=0.1)
-
-
-def test_evaluation_never_takes_a_user_for_an_intruder(tmp_path, monkeypatch):
-    # Sessions of one command that only its user has, and as many intruders as there are.
-    log = tmp_path / "log.csv"
-    log.write_text("user,command\n" + "".join(f"u{u},c{u}\n" for u in range(5) for _ in range(4 * 20)))
-    seen = []
-
-    class Watched(SessionScorer):
-        def fit(self, X, y=None):
-            self.own = X[0][0]
-            return super().fit(X, y)
-
-        def anomaly_score(self, X):
-            seen.append((self.own, [session[0] for session in X]))
-            return super().anomaly_score(X)
-
-    monkeypatch.setattr(application, "SessionScorer", Watched)
-    compare([log], cutting=SessionCutting(size=20))
-    assert [own for own, _ in seen] == [f"c{u}" for u in range(5)]
-    for own, scored in seen:
-        assert sorted(scored) == sorted(2 * [f"c{u}" for u in range(5)])
-        assert scored[:2] == [own, own]
 
 
 def test_what_a_comparison_needs(tmp_path):

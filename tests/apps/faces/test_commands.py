@@ -129,34 +129,6 @@ def test_the_form_of_a_folder_is_checked_before_its_images(tmp_path):
         assert result.exit_code == 2 and "must have a sub-folder for each person" in result.stderr, result.stderr
 
 
-def test_images_of_one_name_are_identified_and_their_pictures_kept_apart(model, folder, tmp_path):
-    same = [folder / f"person {i}" / "0.png" for i in (0, 1)]
-    both = run("faces", "identify", model[0], *same)
-    assert both.exit_code == 0 and both.stdout.count("\n") == 2
-    drawn = run("faces", "identify", model[0], folder, "--recursive", "--pictures", tmp_path / "out")
-    assert drawn.exit_code == 0 and drawn.stderr.startswith("visionnmf: 24 images: ") and drawn.stderr.count("\n") == 1
-    places = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.png")}
-    assert places == {f"person {i}/{k}_corrupted.png" for i in range(4) for k in range(6)}
-    both = run("faces", "identify", model[0], *same, "--pictures", tmp_path / "two")
-    assert both.exit_code == 0 and (tmp_path / "two" / "person 1" / "0_corrupted.png").exists()
-
-
-def test_images_are_identified_together(model, folder, tmp_path, monkeypatch):
-    calls, identify = [], FaceRecognizer.identify
-
-    def counted(self, X, **options):
-        calls.append(len(X))
-        return identify(self, X, **options)
-
-    monkeypatch.setattr(FaceRecognizer, "identify", counted)
-    (tmp_path / "no.png").write_text("no picture")
-    images = [folder / "person 1" / "0.png", tmp_path / "no.png", folder / "person 2" / "1.png"]
-    together = run("faces", "identify", model[0], *images)
-    assert calls == [2] and together.exit_code == 1 and "no.png" in together.stderr
-    alone = [run("faces", "identify", model[0], image).stdout for image in images[::2]]
-    assert together.stdout == "".join(alone)
-
-
 def test_images_whose_pictures_exist_are_not_looked_at(model, tmp_path):
     paths = [tmp_path / name for name in ("a.png", "b.png")]
     for path in paths:
@@ -220,17 +192,6 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_named_once(folder, tmp_pa
         result = run("faces", command, folder, option, tmp_path / made.split("/")[0])
         assert result.exit_code == 1 and result.stdout.count("left out: ") == 1 and "7.png" in result.stdout
         assert (tmp_path / made).exists()
-
-
-def test_pixels_that_set_no_threshold_are_reported(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(distances, "GRID_PIXELS", 64)
-    fast = run("faces", "train", folder, "--model", tmp_path / "m.npz")
-    assert (
-        "the threshold was set by 64 of the 256 pixels, because the images have little noise; --thorough uses all"
-        in fast.stdout
-    )
-    thorough = run("faces", "train", folder, "--model", tmp_path / "n.npz", "--thorough")
-    assert thorough.exit_code == 0 and "thorough" not in thorough.stdout
 
 
 def test_what_cannot_be_calibrated_is_not_claimed(folder, tmp_path):
@@ -340,20 +301,6 @@ def test_shadows_of_an_archive_stay_in_the_folder(rng, tmp_path):
     assert {path.name for path in out.iterdir()} == {"shadows.png"} | {f"{k:04d}_unshadowed.png" for k in range(8)}
     assert {path.name for path in tmp_path.iterdir()} == {"faces.npz", "in"}
     assert not (tmp_path / "in" / "escaped").exists()
-
-
-def test_images_are_never_overwritten_by_those_without_shadows(rng, tmp_path):
-    source = tmp_path / "ada"
-    source.mkdir()
-    for name in ("0", "0_unshadowed", "1", "2", "3"):
-        Image.fromarray(rng.integers(0, 255, (12, 12)).astype(np.uint8)).save(source / f"{name}.png")
-    for name in ("people", "out"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "ada").symlink_to(source, target_is_directory=True)
-    before = {path.name: path.read_bytes() for path in source.iterdir()}
-    refused = run("faces", "shadows", tmp_path / "people", "--out", tmp_path / "out", "--force")
-    assert refused.exit_code == 2 and "would overwrite the input" in refused.stderr
-    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
 
 
 def test_images_mostly_in_shadow_are_counted(rng, tmp_path):

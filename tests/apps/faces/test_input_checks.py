@@ -64,10 +64,10 @@ def test_what_is_no_rows_of_images_is_refused_in_one_line(fitted, X, sentence):
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        ([None] * 16, "y must say who is on each image; got None for image 0; leave it out"),
+        ([None] * 16, "y must have a label for each image; got None for image 0; leave it out"),
         (["ada", 3] * 8, "y must be all texts or all numbers; got"),
-        (np.array(["ada"] * 15 + [None], object), "y must say who is on each image; got None for image 15"),
-        ([float("nan")] + ["p01"] * 15, "y must say who is on each image; got nan for image 0; leave it out"),
+        (np.array(["ada"] * 15 + [None], object), "y must have a label for each image; got None for image 15"),
+        ([float("nan")] + ["p01"] * 15, "y must have a label for each image; got nan for image 0; leave it out"),
         ("ada", "y must have a label for each image; got 'ada'; make a list of it"),
         (["ada"] * 12, "y must have a label for each of the 16 images; got 12"),
     ],
@@ -79,12 +79,10 @@ def test_labels_that_name_nobody_are_refused(fitted, labels, sentence):
 
 def test_labels_of_pandas_are_looked_at(fitted):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ParameterError, match="y must say who is on each image; got None for image 3"):
+    with pytest.raises(ParameterError, match=r"y must have a label for each image; got None for image 3"):
         FaceRecognizer().fit(fitted[1], pandas.Series(["ada"] * 3 + [None] * 13, dtype=object))
     for kind in (None, "string"):
-        with pytest.raises(
-            ParameterError, match=r"y must say who is on each image; got (None|nan|<NA>) for image 1; le"
-        ):
+        with pytest.raises(ParameterError, match=r"y must have a label .*; got (None|nan|<NA>) for image 1"):
             FaceRecognizer().fit(fitted[1], pandas.Series(["ada", None] * 8, dtype=kind))
     with pytest.raises(ParameterError, match=r"y must be all texts or all numbers; got \['ada', 3, 'ada'"):
         FaceRecognizer().fit(fitted[1], pandas.Series(["ada", 3] * 8))
@@ -159,25 +157,18 @@ def test_a_recogniser_of_shares_of_white_reads_files(folder, tmp_path, faces):
     ("call", "sentence"),
     [
         (
-            lambda folder, out: train(folder, out, training={"rule": "residual"}),
-            r"training must be a FaceTraining; .*write training=FaceTraining\(rule='residual'\)",
+            lambda folder, out: train(folder, out, training={"rule": "auto"}),
+            r"write training=FaceTraining\(rule=",
         ),
-        (
-            lambda folder, out: train(folder, out, reading={"size": 32}),
-            r"reading must be a FaceReading; .*write reading=FaceReading\(size=32\)",
-        ),
-        (lambda folder, out: train(folder, out, training=3), r"write training=FaceTraining\(n_components=\.\.\.\)"),
         (lambda folder, out: load(None), "model must be the path of a file; got None"),
         (lambda folder, out: train(None, out), "source must be the path of a file; got None"),
         (lambda folder, out: train(folder, None), "model must be the path of a file; got None"),
         (lambda folder, out: train(folder, out, progress=3), "progress must be callable or None; got 3"),
-        (lambda folder, out: cluster(folder, clustering={}), "clustering must be a FaceClustering; got {}"),
-        (lambda folder, out: unshadow(folder, out, removal={}), "removal must be a ShadowRemoval; got {}"),
+        (lambda folder, out: train(folder, out, reading={}), "reading must be a FaceReading"),
+        (lambda folder, out: cluster(folder, clustering={}), "clustering must be a FaceClustering"),
+        (lambda folder, out: unshadow(folder, out, removal={}), "removal must be a ShadowRemoval"),
+        (lambda folder, out: identify("m.npz", "a.png", identification={}), "identification must be a FaceId"),
         (lambda folder, out: identify(None, "a.png"), "model must be a FaceModel, .* and comes first; got None"),
-        (
-            lambda folder, out: identify("m.npz", "a.png", identification={"top": 2}),
-            r"write identification=FaceIdentification\(top=2\)",
-        ),
         (lambda folder, out: save("m.npz", FaceRecognizer()), "model must be .* and comes first; got 'm.npz'"),
         (lambda folder, out: add_person("m.npz", "Zoe", None, out), "sources must be a list of files of images"),
         (lambda folder, out: add_person("m.npz", "Zoe", [3], out), "sources must be a list of files of images"),
@@ -192,9 +183,7 @@ def test_exchanged_arguments_are_told(model, folder):
     path, image = model[0], next(folder.glob("*/0.png"))
     with pytest.raises(UnreadableError, match="an image, and a model of faces is needed, which comes before the image"):
         identify(image, path)
-    with pytest.raises(
-        ParameterError, match="source must be the file of one image, or its pixels as an array; got None"
-    ):
+    with pytest.raises(ParameterError, match="source must be the file of one image, or its pixels"):
         identify(path, None)
     with pytest.raises(ParameterError, match="model must have an image_shape, to which images are scaled; got None"):
         identify(FaceRecognizer(random_state=0).fit(np.random.default_rng(0).random((6, 9)), list("aabbcc")), image)
@@ -218,15 +207,12 @@ def test_training_images_that_show_nothing_are_named_in_one_warning(fitted, fold
     _, images, labels = fitted
     images, mask = images.copy(), np.zeros(images.shape, bool)
     images[2], images[5], mask[9], mask[10, 1:] = 0, 90, True, True
-    sentence = (
-        r"X has images that show nothing: .*, on images 2 \('person 0'\), 5 \(.*\), 9 \(.*\), 10 \('person 2'\); le"
-    )
+    sentence = r"images that show nothing, .*: 2 \('person 0'\), 5 \(.*\), 9 \(.*\), 10 \('person 2'\); leave them out"
     with pytest.warns(UserWarning, match=sentence) as caught:
         recognizer = FaceRecognizer(image_shape=SHAPE, random_state=0).fit(images, labels, mask=mask)
-    assert [str(one.message).partition(":")[0] for one in caught] == ["X has images that show nothing"]
-    assert caught[0].filename == __file__
+    assert len(caught) == 1 and caught[0].filename == __file__
     for names, called in ((None, r"1 \('person 1'\)"), (["a.png", "b.png"], "b.png")):
-        with pytest.warns(UserWarning, match=f"show nothing: .*, on images {called}; leave them out"):
+        with pytest.warns(UserWarning, match=f"show nothing, .*: {called}; leave them out"):
             copy.copy(recognizer).add(fitted[1][3:5] * [[0.9], [0]], labels[3:5], names=names)
 
 

@@ -5,11 +5,11 @@ import copy
 import numpy as np
 import pytest
 from helpers import SHAPE, made_faces, rows
-from turntable import make_objects
+from scipy.ndimage import gaussian_filter
 
 from visionnmf.apps.faces import FaceClustering, FaceRecognizer, cluster_faces, clustering
 from visionnmf.apps.faces.images import flat_background, missing_pixels
-from visionnmf.datasets import corrupt
+from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import output_folder, write_image
 
@@ -20,9 +20,22 @@ def quick(monkeypatch):
     monkeypatch.setattr("visionnmf.apps.faces.distances.PEOPLE_FOLDS", 2)
 
 
+def before_black(n_objects, n_views):
+    """Views of textured ellipsoids that turn before a black background, as in COIL-20 (Nene, Nayar, Murase 1996)."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[-1.05:1.05:24j, -1.05:1.05:24j]
+    images = []
+    for _ in range(n_objects):
+        texture, flatness = gaussian_filter(rng.random((24, 24 + 2 * n_views)), 1), rng.uniform(0.4, 0.7)
+        for view in range(n_views):
+            inside = x**2 + (y / (1 - flatness * np.sin(np.pi * view / n_views))) ** 2 < 1
+            images.append(np.where(inside, 400 * texture[:, 2 * view : 2 * view + 24], 0).clip(0, 250).astype(np.uint8))
+    return Faces(np.stack(images), np.repeat(np.arange(1, n_objects + 1), n_views), tuple(map(str, range(n_objects))))
+
+
 @pytest.mark.slow
 def test_an_object_before_black_has_no_missing_blocks(quick):
-    objects = make_objects(10, 12, size=24, random_state=1)
+    objects = before_black(10, 12)
     train = np.tile(np.arange(12) % 2 == 0, 10)
     X, y = rows(objects.images), objects.labels
     options = {"image_shape": (24, 24), "n_components": 40, "random_state": 0}
@@ -65,7 +78,7 @@ def test_where_nothing_tells_blocks_are_looked_for_and_few_missing_pixels_are_le
 
 
 def test_the_background_of_things_to_group_is_not_missing(tmp_path, monkeypatch):
-    objects = make_objects(3, 6, size=24, random_state=1)
+    objects = before_black(3, 6)
     for number, (image, label) in enumerate(zip(objects.images, objects.labels, strict=True)):
         write_image(output_folder(tmp_path / str(label)) / f"{number}.png", image)
     seen = []

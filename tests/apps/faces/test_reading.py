@@ -51,9 +51,7 @@ def test_a_folder_without_any_face_says_so_with_a_picture_and_the_cure(named, tm
 def test_detection_is_for_folders_and_fetched_faces_are_scaled(faces, tmp_path, monkeypatch):
     np.savez(tmp_path / "faces.npz", images=faces.images, labels=faces.labels)
     for source in (tmp_path / "faces.npz", "orl"):
-        with pytest.raises(
-            ParameterError, match="detect must be left out for a source that is not a folder of photographs"
-        ):
+        with pytest.raises(ParameterError, match="detect must be left out for a source that is not a folder"):
             open_faces(source, reading=FaceReading(detect=True))
     monkeypatch.setattr("visionnmf.datasets.fetch_orl", lambda: faces)
     assert open_faces("orl", reading=FaceReading(size=8))[0].images.shape == (24, 8, 8)

@@ -58,5 +58,4 @@ def test_a_loaded_model_lacks_only_what_the_guide_says(model):
     assert lacking == {"reconstructions_", "corrupted_", "copies_", "threshold_pixels_"}
     assert read.outliers_scores_ == {} == read.missing_scores_
     assert read.corrupted_rate_ == recognizer.corrupted_rate_
-    said = load.__doc__ + save.__doc__
-    assert all(said.count(f"``{name}``") == 2 for name in lacking)
+    assert all(f"``{name}``" in load.__doc__ for name in lacking)

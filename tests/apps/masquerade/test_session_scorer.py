@@ -240,6 +240,15 @@ def test_update_takes_the_word_of_the_caller(users):
     assert rejected.update(own[0]) > rejected.anomaly_score(own[:1])[0] + 0.5
 
 
+def test_no_session_has_no_score():
+    scorer = SessionScorer().fit([["ls", "cd", "make"] * 10] * 60)
+    sessions = iter([["ls", "cd"]])
+    assert scorer.score_samples(sessions).shape == (1,)
+    for method in (scorer.anomaly_score, scorer.score_samples, scorer.decision_function, scorer.predict):
+        with pytest.raises(ParameterError, match="X must hold at least one session; got none"):
+            method(sessions)  # an iterator that was gone through
+
+
 @pytest.mark.parametrize(
     ("sessions", "sentence"),
     [

@@ -211,11 +211,7 @@ def test_a_column_of_names_is_proposed_as_the_key(tmp_path):
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        (
-            "id,x\np0,1\np1,2\np2,3,4\n",
-            "id",
-            r"t\.csv: row 4 must have 2 cells as the first; got 3; put texts",
-        ),
+        ("id,x\np0,1\np1,2\np2,3,4\n", "id", r"t\.csv: row 4 must have 2 cells as the first; got 3; put texts"),
         ("id,x\np0,sea;sky\np1,sea\np2,sky\n", "id", r"t\.csv: row 2, column x: .*; words need a column each"),
         ("x\n1\n2\n", None, "views must have the same number of rows; got photos 3, t 2"),
         ("id,x\na,1\nb,2\n", "id", "photos and t have no key in common"),

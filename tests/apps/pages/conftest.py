@@ -41,7 +41,7 @@ def background(folder, rng):
             if 10 <= i < 22 or 40 <= i < 52:
                 frame[18:30, 5 * (i % 10) : 5 * (i % 10) + 12] = 250
             writer.write(frame)
-    return "background", file, "--events", "--clips", "--out", folder / "out"
+    return "background", file, "--events", "scene", "--clips", "--out", folder / "out"
 
 
 def people(folder, rng):

@@ -84,6 +84,16 @@ def test_the_page_of_sessions_fits_a_telephone(made_page, browser):
     assert names == ["command", "times", "share, %", "why", "where"]
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_segments_hides_no_column(width, made_page, browser):
+    browser.open(made_page("segment"), width=width)
+    assert browser.value("[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)")
+    box = "document.querySelector('.pair {}').getBoundingClientRect()"
+    if width == 1280:  # the note lies below the table, and takes no room of the picture
+        assert browser.value(f"{box.format('.small')}.top >= {box.format('table')}.bottom")
+        assert browser.value(f"{box.format('.slider')}.width + {box.format('.scroll')}.width > 600")
+
+
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_of_a_long_name_hides_no_column(width, made_page, browser, tmp_path):
     text = made_page("background").read_text("utf-8")
@@ -138,7 +148,7 @@ def test_a_printed_page_shows_both_pictures_and_what_is_folded(made_page, browse
 
 
 def test_a_wide_table_says_that_it_goes_on(made_page, browser):
-    browser.open(made_page("segment"), width=390)
+    browser.open(made_page("identify"), width=390)
     table = "document.querySelector('.scroll')"
     assert browser.value(f"{table}.scrollWidth > {table}.clientWidth")
     assert "scroll" in browser.value(f"getComputedStyle({table}).backgroundAttachment")

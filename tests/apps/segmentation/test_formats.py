@@ -135,7 +135,10 @@ def test_results_are_taken_one_by_one(result: SegmentationResult) -> None:
             yield f"{k}.png", made
             del made
 
-    assert len(to_coco(pairs())["images"]) == len(alive) == 5
+    once = pairs()
+    assert len(to_coco(once)["images"]) == len(alive) == 5
+    with pytest.raises(ParameterError, match="pictures must hold at least one picture; got none"):
+        to_coco(once)  # a generator that was gone through
 
 
 def test_geojson_has_the_areas_and_closed_rings(result: SegmentationResult) -> None:
@@ -234,7 +237,7 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     reports = json_lines(found)
     assert [Path(report["inputs"][0]).name for report in reports] == ["a.png", "b.PNG"]
     kinds = ["labels.png", "segments.png", "overlay.png", "boundaries.png", "coco.json", "coco_polygons.json"]
-    kinds += ["segments.geojson", "segments.svg", "segments.csv", "segments.json"]
+    kinds += ["segments.geojson", "segments.svg", "segments.csv"]
     for name, report in zip("ab", reports, strict=True):
         expected = [f"{name}_{kind}" for kind in kinds] + [f"{name}_cutouts/{name}_{k}.png" for k in range(3)]
         assert [str(Path(file).relative_to(out)) for file in report["outputs"]] == expected
@@ -274,8 +277,6 @@ def test_all_formats_and_cutouts_of_a_folder(folder: Path, tmp_path: Path) -> No
     picture = cv2.imread(str(folder / "a.png"))
     rows, columns = np.nonzero(labels == 0)
     np.testing.assert_array_equal(alone[alone[..., 3] > 0][:, :3], picture[rows, columns])
-    document = json.loads((out / "a_segments.json").read_text())
-    assert document["shape"] == [60, 90] and len(document["segments"]) == 3 and document["adjacency"]
 
 
 def test_cutouts_of_before_are_kept_or_replaced(folder: Path, tmp_path: Path) -> None:

@@ -1,17 +1,15 @@
 """Segmentation: made pictures with known segments, invariances, odd input, files."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.cluster import KMeans
 
 from visionnmf._text import counted
-from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process, process_image, segment, segmenter
+from visionnmf.apps.segmentation import WantedSegments, hierarchy, overlay, process_image, segment, segmenter
 from visionnmf.apps.segmentation.overlays import colours
 from visionnmf.apps.segmentation.pictures import remove_impulses, remove_noise
 from visionnmf.apps.segmentation.scores import covering
@@ -80,14 +78,6 @@ def test_other_numbers_and_scales_come_from_the_same_tree_and_properties_are_tho
         around = cv2.dilate(inside.astype(np.uint8), cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))) > 0
         assert set(row["neighbours"]) == set(result.labels[around].tolist()) - {row["label"]}
     assert segment(np.zeros((9, 9), np.uint8)).properties()[0]["neighbours"] == []
-
-
-def test_the_same_for_any_number_of_threads(picture: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("VISIONNMF_NUM_THREADS", threads)
-        results.append(segment(picture))
-    np.testing.assert_array_equal(results[0].boundaries, results[1].boundaries)
 
 
 def test_number_types_and_channels_do_not_matter(picture: np.ndarray) -> None:
@@ -259,18 +249,6 @@ def test_noise_is_blurred_and_photographs_without_it_stay_as_they_are(rng):
     assert np.square(quiet - small).mean() < 0.5 * np.square(noisy - small).mean()
 
 
-def test_strong_compression_changes_little() -> None:
-    photograph = cv2.resize(read_image("sample:coffee"), (345, 230), interpolation=cv2.INTER_AREA)
-    assert covering(segment(jpeg(photograph, 10), 8).labels, [segment(photograph, 8).labels]) > 0.6
-
-
-def jpeg(picture: np.ndarray, quality: int) -> np.ndarray:
-    """Compress by another encoder than the one under test."""
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file))
-
-
 # --- overlay and files -----------------------------------------------------------------------------------------------
 
 
@@ -351,29 +329,6 @@ def test_process_image_writes_labels_and_overlay(tmp_path: Path, picture: np.nda
     document = report.as_dict()
     assert document["shape"] == list(picture.shape[:2]) and document["sizes"] == np.bincount(labels.ravel()).tolist()
     assert "160 x 120 pixels, 4 segments" in str(report)
-
-
-@pytest.mark.slow
-def test_sample_names_give_the_stem(tmp_path: Path) -> None:
-    process_image("sample:coffee", out=tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {f"coffee_{kind}.png" for kind in process.PICTURES}
-
-
-@pytest.mark.slow
-def test_labels_of_large_photographs_have_all_pixels(tmp_path: Path) -> None:
-    """A picture of more than 100 megapixels is segmented at half its height and width."""
-    photograph = Image.new("L", (10301, 9801), 200)
-    photograph.paste(30, (5001, 0, 10301, 9801))
-    photograph.save(tmp_path / "a.jpg")
-    with pytest.warns(UserWarning, match="half its height and width"):
-        report = process_image(tmp_path / "a.jpg", wanted=WantedSegments(n_segments=2), out=tmp_path)
-    labels = cv2.imread(report.outputs[0], cv2.IMREAD_UNCHANGED)
-    assert labels.shape == report.figures["shape"] == (9801, 10301)
-    assert report.figures["sizes"] == np.bincount(labels.ravel()).tolist()
-    right = np.arange(10301) > 5001
-    assert np.mean(labels == np.where(right, 0, 1)) > 0.999
-    assert read_image(report.outputs[2]).shape == (4901, 5151, 3)
-    assert report.notes[0].startswith("labels have all 10301 x 9801 pixels; other results")
 
 
 def test_fewer_segments_than_were_asked_for_are_reported(tmp_path):

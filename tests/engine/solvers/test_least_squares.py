@@ -151,15 +151,6 @@ def test_both_algorithms_for_weights_find_the_same_minimum(kind, monkeypatch, rn
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
 
-def test_equal_weights_are_no_weights(rng):
-    X = low_rank(rng)
-    plain = Problem(X, FROBENIUS, Penalties(l1=0.1, l2=0.2), Penalties(l2=0.1))
-    weighted = Problem(X, FROBENIUS, Penalties(l1=0.3, l2=0.6), Penalties(l2=0.3), weights=np.full_like(X, 3))
-    ends = [fit(hals.iterate, problem, *start(X, 3), max_iter=300) for problem in (plain, weighted)]
-    np.testing.assert_allclose(ends[1][0], ends[0][0], atol=1e-4)
-    assert ends[1][2][-1] == pytest.approx(3 * ends[0][2][-1], rel=1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_graph_leads_to_a_stationary_point(weighted, rng):

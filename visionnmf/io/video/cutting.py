@@ -24,11 +24,10 @@ from .decoding import (
     declared_limit,
     has_data,
     packets_of,
-    read_shifts,
     reason_of,
-    shift,
     video_stream_of,
 )
+from .timeline import DAY, JUMP
 
 # The container by suffix. Matroska takes almost every codec.
 CUT_FORMATS = {
@@ -63,7 +62,8 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
     Raises
     ------
     UnsupportedError
-        If a container cannot hold the streams of the video, a part holds no frame, or the video has no times.
+        If a container cannot hold the streams of the video, a part holds no frame, or the video has no times, or times
+        that begin again.
     MediaError
         If the video cannot be read, or a file exists and `force` is false, or cannot be written.
     ParameterError
@@ -86,11 +86,15 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
         if target.suffix.lower() not in CUT_FORMATS:
             raise ParameterError(f"path must end in one of {', '.join(CUT_FORMATS)}; got {str(target)!r}")
     path = regular_file(source, "video")
-    limit = declared_limit(path, MAX_FRAME_PIXELS)
-    shifts, _ = read_shifts(path, limit)
-    with _packets(path, limit, shifts, sound=False) as (zero, _, packets):
-        shown, keys = array("d"), list[tuple[int, float]]()
-        for packet, number, time, _ in packets:
+    with _packets(path, sound=False) as (zero, _, packets):
+        shown, keys, before = array("d"), list[tuple[int, float]](), math.nan
+        for packet, number, time, decoded in packets:
+            if decoded < before - JUMP or decoded > before + DAY:  # which a reader takes for another recording
+                raise UnsupportedError(
+                    f"{path}: cannot be cut, as its time stamps begin again; write them anew, for instance by: ffmpeg "
+                    "-i video -c copy one.mkv"
+                )
+            before = decoded
             shown.append(time)
             if packet.is_keyframe or not keys:  # some files do not mark their first packet
                 keys.append((number, time))
@@ -107,7 +111,7 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
         key = next((key for key in reversed(keys) if key[1] <= times[place] + ROUNDING), keys[0])
         left.append(_Part(target, *key, zero + end, force))
     begun = [part.begin - zero for part in left]
-    with together(), ExitStack() as stack, _packets(path, limit, shifts, sound=True) as (_, streams, packets):
+    with together(), ExitStack() as stack, _packets(path, sound=True) as (_, streams, packets):
         for part in left:
             stack.enter_context(part.files)
         for packet, number, time, decoded in packets:
@@ -123,28 +127,23 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
 
 @contextmanager
 def _packets(
-    path: Path, limit: dict[str, str], shifts: list[tuple[int, int]], *, sound: bool
+    path: Path, *, sound: bool
 ) -> Iterator[tuple[float, list[Any], Iterator[tuple[Packet, int, float, float]]]]:
     """Open a video; yield its beginning, the streams to copy, and their packets with number and times in seconds."""
-    with container_of(path, limit) as container:
+    with container_of(path, declared_limit(path, MAX_FRAME_PIXELS)) as container:
         pictures = video_stream_of(path, container, MAX_FRAME_PIXELS)
         streams = [pictures, *(container.streams.audio[:1] if sound else ())]
 
         def timed() -> Iterator[tuple[Packet, int, float, float]]:
             """Yield the packets that have times, up to the first damage."""
-            number, seconds, waiting = -1, 0.0, list(shifts)
+            number = -1
             with suppress(*CODEC_ERRORS):
-                for packet in filter(has_data, packets_of(container, streams)):
-                    if packet.stream_index == pictures.index:
-                        number += 1
-                        if waiting and waiting[0][0] == number:
-                            seconds = float(waiting.pop(0)[1] * (pictures.time_base or 0))
+                for packet in filter(has_data, packets_of(container, *streams)):
+                    number += packet.stream_index == pictures.index
                     shown = packet.pts if packet.pts is not None else packet.dts
                     if shown is not None and packet.time_base:
-                        decoded = packet.dts if packet.dts is not None else shown
-                        shift(packet, round(seconds / packet.time_base))
-                        unit = float(packet.time_base)
-                        yield packet, number, shown * unit + seconds, decoded * unit + seconds
+                        unit, decoded = float(packet.time_base), packet.dts if packet.dts is not None else shown
+                        yield packet, number, shown * unit, decoded * unit
 
         yield (container.start_time or 0) / av.time_base, streams, timed()
 
@@ -187,10 +186,9 @@ class _Part:
                     f"{self._path}: cannot hold what is in the video ({reason_of(error)})"
                 ) from error
         assert packet.time_base
-        copy = Packet(bytes(packet))
-        copy.pts, copy.dts = packet.pts, packet.dts
+        copy, begin = Packet(bytes(packet)), round(self.begin / packet.time_base)
+        copy.pts, copy.dts = (None if stamp is None else stamp - begin for stamp in (packet.pts, packet.dts))
         copy.duration, copy.time_base, copy.is_keyframe = packet.duration, packet.time_base, packet.is_keyframe
-        shift(copy, -round(self.begin / packet.time_base))
         copy.stream = self._targets[packet.stream_index]
         try:
             self._container.mux(copy)

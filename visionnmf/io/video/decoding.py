@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
-import os
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import av
 import cv2
@@ -26,11 +26,12 @@ from visionnmf.io.images import BIG_TIFF, PICTURE_FORMATS, UNREAD_TIFF
 from visionnmf.io.inputs import regular_file
 
 from .pixels import FrameConverter
-from .timeline import LONG, shifts_of
+from .timeline import LONG
 
 MAX_FRAME_PIXELS = 50_000_000
 MAX_STREAMS = 64  # opening prepares a decoder of up to a megabyte for each; FFmpeg's own limit is 1000
-FEW_SAMPLES = 1 << 20  # FFmpeg's index of these takes about 50 MB
+# Bytes of one piece of memory that FFmpeg may take. 50 million pixels with four channels of 16 bits have 400 MB.
+MOST_MEMORY = 512 << 20
 FALLBACK_RATE = Fraction(25)
 
 # Containers that hold the video themselves. Left out on purpose: playlists and concatenations, which name other files
@@ -48,20 +49,6 @@ METADATA_OPTIONS: dict[str, Any] = {"metadata_errors": "replace"} if hasattr(Inp
 # the same frames twice.
 CODEC_THREADS = 1
 
-MP4_HOLDERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf")  # boxes around the tables
-MOST_REORDERED = 16  # frames by which H.264 and HEVC may show one later than it is decoded
-MOST_BOXES = 100_000  # a fragmented file has about six for each fragment
-
-Shift = tuple[int, int]  # from which packet on, and by how many ticks
-
-
-class Apart(NamedTuple):
-    """By how many ticks the two stamps of a packet may differ, and of how many packets, the first, this is known."""
-
-    ticks: float = math.inf
-    packets: int = 0
-
-
 # What PyAV raises on damaged files: its own errors, errors of reading, and of texts that are not UTF-8.
 CODEC_ERRORS = (av.error.FFmpegError, OSError, ValueError, RuntimeError)
 
@@ -72,8 +59,7 @@ def container_of(path: Path, options: dict[str, str]) -> Iterator[InputContainer
     options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "", **options}
     # An open file instead of its name, because FFmpeg interprets names such as "concat:..." or "img%d.png".
     with regular_file(path, "video").open("rb") as file:
-        if most_samples(file) > max(FEW_SAMPLES, path.stat().st_size):
-            raise UnreadableError(f"{path}: cut off or damaged (declares more frames than a file of its length holds)")
+        limit_memory()
         try:
             container = av.open(file, "r", options=options, **METADATA_OPTIONS)
         except CODEC_ERRORS as error:
@@ -152,44 +138,16 @@ def is_picture(path: Path) -> bool:
 def still_picture(path: Path) -> UnreadableError:
     """Return the error for a picture in place of a video."""
     cure = "name the folder of its frames, or quote their pattern"
-    return UnreadableError(f"{path}: a still picture, not a video; {cure}")
+    return UnreadableError(f"{path}: a picture, not a video; {cure}")
 
 
-def most_samples(file: BinaryIO) -> int:
-    """Return the largest number of samples that a table of an open file declares; 0 if it is not MP4 or QuickTime.
-
-    FFmpeg makes an index of as many entries, while a true table declares no more samples than the file has bytes. Such
-    a file consists of boxes, some of which hold others. A box begins with its size (4 bytes, including this header) and
-    its kind (4 letters). The size 1 means that 8 bytes with the true size follow, and 0 that the box goes on to the end
-    of what holds it.
-    """
-    began, length = file.tell(), file.seek(0, os.SEEK_END)
-    # `left`: how many more boxes are looked at; `todo`: the ranges of bytes that are still to be searched for boxes
-    most, left, todo = 0, MOST_BOXES, [(0, length)]
-    while todo and left:
-        start, stop = todo.pop()
-        while start + 8 <= stop and left:
-            left -= 1
-            file.seek(start)
-            head = file.read(28)
-            size, kind = struct.unpack_from(">I4s", head)
-            body = 8  # bytes of the header
-            if size == 1 and len(head) >= 16:
-                size, body = struct.unpack_from(">Q", head, 8)[0], 16
-            elif size == 0:
-                size = stop - start
-            if size < body:
-                break
-            end = min(start + size, stop)
-            if kind in MP4_HOLDERS:
-                todo.append((start + body, end))
-            elif kind in (b"stsz", b"stz2", b"trun") and len(head) >= body + 12:
-                # A table begins with version and flags and two numbers; in stsz and stz2 a size comes first.
-                _, first, second = struct.unpack_from(">3I", head, body)
-                most = max(most, first if kind == b"trun" else second)
-            start = end
-    file.seek(began)
-    return most
+@functools.cache
+def limit_memory() -> None:
+    """Let FFmpeg take at most MOST_MEMORY bytes at once in this process."""
+    # It makes an index of as many frames as an MP4 declares, and collects a packet, such as a part of a multipart
+    # stream, until its end comes. No option bounds that, and PyAV has no binding for this function.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(av.packet.__file__).av_max_alloc(ctypes.c_size_t(MOST_MEMORY))
 
 
 def packets_of(container: InputContainer, *streams: Any) -> Iterator[Packet]:
@@ -210,57 +168,22 @@ def has_data(packet: Packet) -> bool:
     return packet.size > 0
 
 
-def read_shifts(path: Path, limit: dict[str, str], max_pixels: int = MAX_FRAME_PIXELS) -> tuple[list[Shift], Apart]:
-    """Read the time stamps of a file, without decoding, and return what must be added to them; see `shifts_of`."""
-    read = 0
-    with container_of(path, limit) as container:
-        stream = video_stream_of(path, container, max_pixels)
-        second = 1 / float(stream.time_base or 1)
-        zero = round((container.start_time or 0) / av.time_base * second)
-
-        def stamps() -> Iterator[int | None]:
-            """Yield the decoding time of each packet, or else that of a key frame, before which none is shown."""
-            nonlocal read
-            try:
-                for packet in filter(has_data, packets_of(container, stream)):
-                    read += 1
-                    yield packet.pts if packet.dts is None and packet.is_keyframe else packet.dts
-            except CODEC_ERRORS:  # counted when the file is decoded
-                return
-
-        shifts, longest = shifts_of(stamps(), second, zero)
-        # Only there both stamps are written; other containers derive one of them, and a pause puts them far apart.
-        # A pause before the last frames shows in the times at which they are seen, and in no decoding time.
-        both = container.format.name == "mpegts"
-        return shifts, Apart(MOST_REORDERED * longest, read - MOST_REORDERED) if both else Apart()
-
-
-def shift(packet: Packet, ticks: int) -> None:
-    """Add ticks to the time stamps of a packet."""
-    if ticks:
-        packet.pts = None if packet.pts is None else packet.pts + ticks
-        packet.dts = None if packet.dts is None else packet.dts + ticks
-
-
 class Decoder:
-    """Demux and decode one video stream, with its time stamps corrected; count what goes wrong instead of raising it.
+    """Demux and decode one video stream, and count what goes wrong instead of raising it.
 
-    `packets` are those of the video stream that were read, and `bad_packets` corrupt packets and frames, and errors.
+    `bad_packets` are corrupt packets and frames, and errors.
     `end` is the latest end of a packet of any stream, in seconds. `first_error` says the first error on one line, and
     `reading_error` is the one that ended the packets.
     """
 
-    def __init__(
-        self, container: InputContainer, stream: VideoStream, shifts: Sequence[Shift] = (), apart: Apart = Apart()
-    ) -> None:
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
         self.container = container
         self.stream = stream
-        self.packets = self.bad_packets = 0
+        self.bad_packets = 0
         self.start = (container.start_time or 0) / av.time_base
         self.end = self.start
         self.first_error: str | None = None
         self.reading_error: Exception | None = None
-        self._shifts, self._apart = shifts, apart  # as `read_shifts` returns them
         self._hurt_at: float | None = None  # the stamp up to which a key frame does not end the doubt
         self._sent: set[int] = set()  # stamps of packets whose frames are still to come
         self._stamps = (0, 0)  # of the two latest frames
@@ -273,8 +196,6 @@ class Decoder:
 
         A frame is doubtful if it, or anything since the key frame before it, came damaged.
         """
-        waiting = list(self._shifts)
-        ticks = 0
         packets = packets_of(self.container)  # also sound, which shows how far the file goes
         while not until():
             try:
@@ -292,20 +213,11 @@ class Decoder:
             if at is not None and packet.time_base:
                 self.end = max(self.end, float((at + (packet.duration or 0)) * packet.time_base))
             if packet.stream_index == self.stream.index:
-                if waiting and self.packets == waiting[0][0]:
-                    ticks = waiting.pop(0)[1]
-                self.packets += 1
-                # Where two files were joined, one of the last packets of the first one seems to be damaged.
-                joined = bool(waiting) and waiting[0][0] <= self.packets + 1
-                shift(packet, ticks)
-                ticks_apart, known = self._apart
                 if self._counted:
                     packet.pts = packet.dts
                 if packet.pts is not None:
-                    if packet.dts is not None and self.packets <= known and abs(packet.pts - packet.dts) > ticks_apart:
-                        packet.pts = packet.dts  # one is damaged, and the latter was compared with its neighbours
                     self._sent.add(packet.pts)
-                if packet.is_corrupt and not joined:
+                if packet.is_corrupt:
                     self.bad_packets += 1
                     self._doubt(packet)
                 yield from self._decode(packet)
@@ -320,8 +232,9 @@ class Decoder:
                 if frame.is_corrupt:
                     self.bad_packets += 1
                     self._doubt(frame)
-                elif self._hurt_at is not None and frame.key_frame and stamp is not None and stamp > self._hurt_at:
-                    self._hurt_at = None
+                elif self._hurt_at is not None and frame.key_frame and stamp is not None:
+                    # later, or of a clock that begins again
+                    self._hurt_at = self._hurt_at if self._stamps[0] <= stamp <= self._hurt_at else None
                 yield frame, self._hurt_at is not None
         except CODEC_ERRORS as error:
             self._count(error)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import functools
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from fractions import Fraction
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -18,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf import choices
-from visionnmf._checks import check_count, check_flag, check_number
+from visionnmf._checks import check_flag, check_number
 from visionnmf._text import counted, without_password
 from visionnmf.exceptions import ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.inputs import ADDRESS, CAMERA, is_live
@@ -27,12 +24,12 @@ from .decoding import (
     CODEC_ERRORS,
     CODEC_THREADS,
     CONTAINERS,
-    FALLBACK_RATE,
     MAX_FRAME_PIXELS,
     MAX_STREAMS,
     METADATA_OPTIONS,
     Decoder,
     length_of,
+    limit_memory,
     rate_of,
     reason_of,
     resized,
@@ -48,9 +45,6 @@ from .timeline import FrameReader, FramesWanted, TimedFrame, Timeline
 _PROTOCOLS = {"http": "http,https,tcp,tls", "rtsp": "rtsp,rtsps,rtp,srtp,udp,tcp,tls"}
 _STREAMED = f"{CONTAINERS},rtsp,mpjpeg"
 
-# Bytes of one piece of memory that FFmpeg may take. 50 million pixels with four channels of 16 bits have 400 MB.
-MOST_MEMORY = 512 << 20
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two attempts to find a lost source
 _STEP = 0.1  # seconds between two calls of `until` during a pause
 
@@ -58,8 +52,7 @@ _MP4_IN_A_PIPE = (
     "an MP4 whose index stands at its end cannot be read from a pipe: save it to a file, or write it by "
     "ffmpeg -movflags +faststart or +frag_keyframe"
 )
-_RAW_IN_A_PIPE = "; of raw frames, give size=WxH and, unless they are in rgb24, pixel_format=NAME"
-_PART_OF_A_FRAME = "the input ends within a frame: size=WxH or pixel_format=NAME is wrong, or the input was cut off"
+_RAW_IN_A_PIPE = "; give raw frames a header, for instance by: ffmpeg -f rawvideo -video_size WxH -i - -c copy -f nut -"
 _MP4_FROM_A_SERVER = (
     "no frame has come; of an MP4 whose index stands at its end the server must send parts: download it, or write it "
     "by ffmpeg -movflags +faststart"
@@ -78,9 +71,6 @@ class LiveReader(FrameReader):
     ----------
     source : str
         ``"-"``, a URL of the kinds ``http``, ``https``, ``rtsp`` and ``rtsps``, ``"camera:0"`` or ``"/dev/video0"``.
-    size, frame_rate, pixel_format : (int, int), float, str, optional
-        Width and height of raw frames on standard input, which otherwise describes itself, as YUV4MPEG, MPEG-TS and
-        Matroska do; their rate, 25 if not given, and FFmpeg's name of their format, ``"rgb24"``.
     timeout, patience : float, default=10.0 and 60.0
         Seconds of silence after which a source counts as lost, and seconds during which it is looked for again.
     again_after_end : bool, default=True
@@ -116,9 +106,6 @@ class LiveReader(FrameReader):
         self,
         source: str,
         *,
-        size: tuple[int, int] | None = None,
-        frame_rate: float | None = None,
-        pixel_format: str | None = None,
         timeout: float = choices.LIVE_TIMEOUT,
         patience: float = choices.LIVE_PATIENCE,
         again_after_end: bool = True,
@@ -129,8 +116,6 @@ class LiveReader(FrameReader):
         check_number(timeout, "timeout", without_low=True)  # > 0
         check_number(patience, "patience")
         check_flag(again_after_end, "again_after_end")
-        if frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 0, 1000, without_low=True)  # above 0, at most 1000 a second
         if not is_live(source):
             raise ParameterError(
                 f"source must be '-', an address or a camera; got {source!r}; open others by open_video"
@@ -140,8 +125,6 @@ class LiveReader(FrameReader):
         # FFmpeg knows protocols in small letters only.
         self.source = ADDRESS.sub(lambda found: found[0].lower(), str(source))
         self._name = without_password(self.source)  # for messages
-        # The options by which FFmpeg reads raw frames from standard input; None if the input describes itself.
-        self._raw = None if size is None else _raw_options(size, frame_rate, pixel_format)
         self._said: list[str] = []  # what was lost
         self._no_frame_text = "no frame has come"
         self._error: str | None = None  # the latest one in words
@@ -157,7 +140,7 @@ class LiveReader(FrameReader):
     def notes(self) -> list[str]:
         """What was lost, as sentences, and the problem."""
         left_out = counted(self.damaged, "damaged packet or frame", "damaged packets or frames")
-        damaged = [f"left out: {left_out}"] if self.damaged and self._raw is None else []
+        damaged = [f"left out: {left_out}"] if self.damaged else []
         late = None if self._timeline is None else self._timeline.late
         said = [note for note in (late, self.problem) if note is not None]
         return [*damaged, *self._said, *self._converter.notes, *said]
@@ -232,9 +215,6 @@ class LiveReader(FrameReader):
 
     def _judge_end(self, decoder: Decoder) -> None:
         """Set `problem` and `truncated` if the source ended before its declared duration, or by an error."""
-        if self._raw is not None and decoder.bad_packets:  # of raw frames, only the last one can be cut off
-            self.damaged, self._no_frame_text = 1, _PART_OF_A_FRAME
-            self._said.append(_PART_OF_A_FRAME)
         if (cut := decoder.cut_off(float(self.frame_rate))) is not None:
             read = f"read {cut[0]:.2f} of {cut[1]:.2f} declared seconds ({self.frames_read} frames)"
             self.problem = f"{read}: the source is cut off or damaged"
@@ -274,7 +254,7 @@ class LiveReader(FrameReader):
     @contextmanager
     def _connected(self) -> Iterator[Decoder]:
         """Connect, with the protocols of that kind of source only; leaving the block disconnects."""
-        _limit_memory()
+        limit_memory()
         limit = {"max_pixels": str(MAX_FRAME_PIXELS)}
         options = limit | {"max_streams": str(MAX_STREAMS), "format_whitelist": _STREAMED}
         more: dict[str, Any] = METADATA_OPTIONS | {"timeout": (self._timeout,) * 2}  # of opening, and of each read
@@ -286,16 +266,13 @@ class LiveReader(FrameReader):
             what = "not a video that can be read"
             if _is_mp4(file):  # reported where it cannot be opened and where no frame comes
                 what = self._no_frame_text = _MP4_IN_A_PIPE
-            elif self._raw is None:
+            else:
                 what += _RAW_IN_A_PIPE
-            options |= {"protocol_whitelist": "", "format_whitelist": f"{CONTAINERS},rawvideo"}
-            if self._raw is not None:  # raw frames, which have no header
-                more["format"] = "rawvideo"
-                options |= self._raw
+            options |= {"protocol_whitelist": "", "format_whitelist": CONTAINERS}
         elif camera := CAMERA.fullmatch(self.source):
             number = camera[1] or camera[2]
-            more["format"] = {"darwin": "avfoundation", "win32": "dshow"}.get(sys.platform, "v4l2")
-            file = number if sys.platform == "darwin" else f"/dev/video{number}"
+            of_apple = sys.platform == "darwin"
+            more["format"], file = ("avfoundation", number) if of_apple else ("v4l2", f"/dev/video{number}")
             options = dict(limit)
         else:
             kind = self.source[:4]
@@ -315,15 +292,6 @@ class LiveReader(FrameReader):
             yield Decoder(container, stream)
 
 
-@functools.cache
-def _limit_memory() -> None:
-    """Let FFmpeg take at most MOST_MEMORY bytes at once in this process, because a live source need not have an end."""
-    # FFmpeg collects a packet, such as a part of a multipart stream, until its end comes. No option bounds that, and
-    # PyAV has no binding for this function. On Windows, the module of PyAV does not lead to FFmpeg's functions.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(av.packet.__file__).av_max_alloc(ctypes.c_size_t(MOST_MEMORY))
-
-
 def _is_mp4(file: Any) -> bool:
     """Return whether a file that can only be read once begins as an MP4 does, without reading from it."""
     peek = getattr(file, "peek", None)
@@ -334,18 +302,3 @@ def _came_to_its_end(decoder: Decoder) -> bool:
     """Return whether the packets ended without an error, or with EIO, which FFmpeg reports if no length is known."""
     error = decoder.reading_error
     return error is None or (getattr(error, "errno", None) == errno.EIO and length_of(decoder.container) is None)
-
-
-def _raw_options(size: tuple[int, int], frame_rate: float | None, pixel_format: str | None) -> dict[str, str]:
-    """Return FFmpeg's options for raw frames, which have no header; the defaults are 25 frames/s and "rgb24"."""
-    width, height = (check_count(side, "size", high=1 << 16) for side in size)
-    if width * height > MAX_FRAME_PIXELS:
-        raise ParameterError(f"size must be of at most {MAX_FRAME_PIXELS} pixels; got {width} x {height}")
-    name = pixel_format or "rgb24"
-    try:
-        av.VideoFormat(name)
-    except ValueError:
-        known = "one that FFmpeg knows, such as rgb24 or yuv420p"
-        raise ParameterError(f"pixel_format must be {known}; got {name!r}") from None
-    rate = Fraction(frame_rate or FALLBACK_RATE).limit_denominator(1001)
-    return {"video_size": f"{width}x{height}", "pixel_format": name, "framerate": str(rate)}

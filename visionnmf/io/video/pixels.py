@@ -1,8 +1,7 @@
-"""Frames of any pixel format as 8-bit RGB: one white for all frames of a clip, and HDR shown as SDR."""
+"""Frames of any pixel format as 8-bit RGB, with one white for all frames of a clip."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,8 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf.io.pixel_conversion import rgb_on_white
-
-PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
-PAPER, BRIGHTEST = 203.0, 1000.0  # nits: of white paper in HDR (ITU-R BT.2408), and of what is shown white here
 
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
@@ -25,7 +21,7 @@ def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> V
 
 def has_16_bits(frame: VideoFrame) -> bool:
     """Return whether a frame has values of 16 bits, whose white is not known."""
-    return frame.color_trc != PQ and all(c.bits == 16 and not c.is_alpha for c in frame.format.components)
+    return all(c.bits == 16 and not c.is_alpha for c in frame.format.components)
 
 
 class FrameConverter:
@@ -39,6 +35,7 @@ class FrameConverter:
         self.reformatter = VideoReformatter()  # keeps what the next frame needs
         self.notes: dict[str, None] = {}  # as an ordered set
         self._bits = declared_bits() or bits  # of frames of 16 bits, once one has come
+        self._unused = dict.fromkeys(filter(None, [note_on_unused()]))
 
     def bits_in(self, frame: VideoFrame) -> int:
         """Return into how many bits the values of a frame of 16 bits fit."""
@@ -46,15 +43,13 @@ class FrameConverter:
 
     def rgb(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """Return a frame as RGB (height, width, 3)."""
-        if frame.color_trc == PQ:
-            self.notes["HDR video (PQ) is shown as SDR, in which 1000 nits are white"] = None
-            return np.asarray(_shown_pq()[self._converted(frame, "rgb48le")], np.uint8)
         if any(component.is_alpha for component in frame.format.components):
             pixels, said = self._converted(frame, "rgba"), list[str]()
             blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
             self.notes |= dict.fromkeys(f"frames with {note.removeprefix('has ')}" for note in said)
             return np.asarray(blended, np.uint8)
         if not has_16_bits(frame):
+            self.notes |= self._unused
             return np.asarray(self._converted(frame, "rgb24"), np.uint8)
         pixels = self._converted(frame, "rgb48le")
         bits = bits_of(pixels)
@@ -71,14 +66,3 @@ class FrameConverter:
         """Return a frame in a format of PyAV."""
         pixels: NDArray[Any] = convert(self.reformatter, frame, format=name).to_ndarray()
         return pixels
-
-
-@cache
-def _shown_pq() -> NDArray[np.uint8]:
-    """Return the 8-bit value by which each 16-bit value of PQ is shown."""
-    root = np.linspace(0, 1, 65536) ** (32 / 2523)  # SMPTE ST 2084: nits are 10000 times the power that follows
-    nits = 10_000 * (np.maximum(root - 3424 / 4096, 0) / (2413 / 128 - 2392 / 128 * root)) ** (16384 / 2610)
-    light, most = nits / PAPER, BRIGHTEST / PAPER
-    # Reinhard's curve keeps differences up to the brightest, and 2.4 is the gamma of television (ITU-R BT.1886)
-    shown = np.minimum(light * (1 + light / most**2) / (1 + light), 1) ** (1 / 2.4)
-    return np.rint(255 * shown).astype(np.uint8)

@@ -15,12 +15,12 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from visionnmf._checks import check_number
-from visionnmf._pixel_range import HOT_SHARE, HOT_VALUES, bits_of, declared_bits, exceeds, in_eight_bits, note_on
+from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
-from visionnmf.io.images import read_with_notes
-from visionnmf.io.inputs import check_path, fuller_folders, is_live, pictures_of, regular_file
+from visionnmf.io.images import TIFF_STARTS, read_with_notes
+from visionnmf.io.inputs import check_path, fuller_folders, is_live, numbered, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -33,7 +33,6 @@ from .decoding import (
     declared_limit,
     is_picture,
     rate_of,
-    read_shifts,
     resized,
     stamp_of,
     still_picture,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 SHOWN = 3  # names of unreadable pictures in a message
 MARKED = ("h264", "mpeg1video", "mpeg2video", "mpeg4")  # codecs whose decoders conceal damage, and mark these frames
 AUTHORED = ("gif", "apng")  # formats in which each frame has a duration of its own, so none is missing
-MOVIE_STARTS = (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", b"RIFF")  # of TIFF, and of WebP (and AVI)
 MOST_PAGES = 1_000_000
 ASKED_PAGES = 20  # of a stack or a folder, evenly spaced, that tell how many bits it uses
 
@@ -115,7 +113,7 @@ class VideoReader(FrameReader):
     reading stopped with an error, or packets or frames were corrupt or could not be decoded; or (b) the timestamps of
     all streams, sound included, end more than 2 frames and 1 % before the declared duration (in AVI, which counts
     frames, more than 2 frames). MPEG streams, Ogg and GIF declare no duration, so a clean cut of such a file cannot be
-    seen. A loop that ends early does not judge. Before each loop the time stamps of the file are read once.
+    seen. A loop that ends early does not judge.
 
     Examples
     --------
@@ -159,11 +157,9 @@ class VideoReader(FrameReader):
             self._bits: int | None = None  # of the values of a deep clip, once it is read
 
     @contextmanager
-    def _opened(self, *, whole: bool = False) -> Iterator[Decoder]:
-        """Open the file for decoding, with every limit set; for a `whole` loop its time stamps are read before."""
-        limit = declared_limit(self.path, self._max_pixels)
-        shifts = read_shifts(self.path, limit, self._max_pixels) if whole else ()
-        with container_of(self.path, limit) as container:
+    def _opened(self) -> Iterator[Decoder]:
+        """Open the file for decoding, with every limit set."""
+        with container_of(self.path, declared_limit(self.path, self._max_pixels)) as container:
             stream = video_stream_of(self.path, container, self._max_pixels)
             stream.thread_type = "AUTO"
             stream.codec_context.thread_count = CODEC_THREADS
@@ -171,7 +167,7 @@ class VideoReader(FrameReader):
             if stream.codec_context.name == "hevc":  # it leaves out frames whose damage it sees, in silence otherwise
                 options["err_detect"] = "explode"
             stream.codec_context.options = options
-            yield Decoder(container, stream, *shifts)
+            yield Decoder(container, stream)
 
     def _bits_of_clip(self) -> int:
         """Return into how many bits the values of all frames fit, which are decoded for this."""
@@ -203,7 +199,7 @@ class VideoReader(FrameReader):
         if self._deep and self._bits is None:
             self._bits = self._bits_of_clip()
         converter = FrameConverter(self._bits)
-        with self._opened(whole=True) as decoder:
+        with self._opened() as decoder:
             for frame in self._wanted.choose(self._decoded(decoder)):
                 self.time = frame.time
                 picture = upright_frame(self.path, frame.picture, converter, self._turn, (self.width, self.height))
@@ -232,7 +228,7 @@ class VideoReader(FrameReader):
             yield TimedFrame(frame, time, is_doubtful)
         lost = None if decoder.container.format.name in AUTHORED else timeline.hole_note
         self._judge_file(decoder)
-        self.notes = [note for note in (self.problem, lost) if note is not None]
+        self.notes = [note for note in (self.problem, lost, timeline.late) if note is not None]
         if n_doubtful:
             codec = decoder.stream.codec_context.name
             unseen = (
@@ -265,25 +261,26 @@ class VideoReader(FrameReader):
 
 
 class PictureSequence(FrameReader):
-    """Read the pictures of a folder or a pattern, or a movie in one TIFF or WebP file, as frames.
+    """Read the pictures of a folder or a pattern, or a stack in one TIFF file, as frames.
 
     The attributes are those of :class:`.VideoReader`. A picture that cannot be read, or has another size than the
-    first, is left out and counted in `damaged`. The frames after it keep their times.
+    first, is left out and counted in `damaged`. The frames after it keep their times, also where numbers are missing
+    in the names of pictures, which `notes` say.
 
     Parameters
     ----------
     source : str or Path
-        A folder, a pattern such as ``"frames/*.png"``, or a TIFF or WebP file of several pictures. Grey levels of more
-        than 8 bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
+        A folder, a pattern such as ``"frames/*.png"``, or a TIFF file of several pictures. Grey levels of more than 8
+        bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
     frame_rate : float, optional
-        Frames per second; 25 if not given. An animated WebP has its own times.
+        Frames per second; 25 if not given.
     **wanted
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
     Raises
     ------
     UnreadableError, TooLargeError
-        If there is no picture, the first one cannot be read, or a movie has pictures of more than 50 million pixels.
+        If there is no picture, the first one cannot be read, or a stack has pictures of more than 50 million pixels.
     ParameterError
         If an argument is out of its range.
 
@@ -302,18 +299,14 @@ class PictureSequence(FrameReader):
     def __init__(self, source: str | Path, *, frame_rate: float | None = None, **wanted: Any) -> None:
         self._wanted = FramesWanted(**wanted)
         self.path = Path(source)
-        self._pictures: _Folder | _Movie = _Movie(self.path) if is_movie(source) else _Folder(source)
+        self._pictures: _Folder | _Stack = _Stack(self.path) if is_stack(source) else _Folder(source)
+        self._said: dict[str, list[str]] = {}  # the pictures of which a note tells
         self.frame_rate = FALLBACK_RATE
-        if self._pictures.times:
-            if frame_rate is not None:
-                raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
-            n, last = len(self._pictures.times) - 1, self._pictures.times[-1]
-            self.frame_rate = _near(n / last) if last else FALLBACK_RATE
-        elif frame_rate is not None:
+        if frame_rate is not None:
             check_number(frame_rate, "frame_rate", 1 / 86_400, 1000)  # from one a day to a thousand a second
             self.frame_rate = _near(frame_rate)
         try:
-            self._size = self._pictures.read(0).shape[1::-1]  # (width, height) of the files' pictures
+            self._size = self._read(0).shape[1::-1]  # (width, height) of the files' pictures
         finally:
             self._pictures.close()
         self.width, self.height = self._wanted.scaled(self._size)
@@ -322,29 +315,39 @@ class PictureSequence(FrameReader):
     @property
     def notes(self) -> list[str]:
         """The problem of the last loop, and each note on pictures, with the first that has it."""
-        said = self._pictures.said.items()
         return [
             *([] if self.problem is None else [self.problem]),
-            *(f"{first}: {note}{f' (and {n - 1} more)' * (n > 1)}" for note, (first, n) in said),
+            *(f"{self.path}: {note}" for note in self._pictures.notes),
+            *(
+                f"{names[0]}: {note}{f' (and {len(names) - 1} more)' * (len(names) > 1)}"
+                for note, names in self._said.items()
+            ),
         ]
 
     def close(self) -> None:
-        """Close the file of a movie."""
+        """Close the file of a stack."""
         self._pictures.close()
+
+    def _read(self, number: int) -> NDArray[np.uint8]:
+        """Return a picture as 8-bit RGB, and remember the notes on it."""
+        picture, notes = self._pictures.read(number)
+        for note in notes:
+            self._said.setdefault(note, []).append(self._pictures.names[number])
+        return picture
 
     def timed(self) -> Iterator[TimedFrame]:
         """Yield the wanted pictures as RGB with their times, from the first again in each loop."""
         self.frames_read = self.damaged = 0
         self.problem = None
         pictures = self._pictures
-        pictures.said = dict(pictures.always)
+        self._said = {}
         left_out: list[str] = []
-        times = pictures.times or [float(number / self.frame_rate) for number in range(len(pictures.names))]
+        times = [float(position / self.frame_rate) for position in pictures.positions]
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
                 try:
-                    picture = pictures.read(number)
+                    picture = self._read(number)
                 except MediaError:
                     picture = None
                 if picture is None or picture.shape[1::-1] != self._size:
@@ -368,57 +371,44 @@ class PictureSequence(FrameReader):
 class _Folder:
     """The pictures of a folder or a pattern."""
 
-    times: tuple[float, ...] = ()
-
     def __init__(self, source: str | Path) -> None:
         self._paths = pictures_of(source)
         if not self._paths:
             raise UnreadableError(f"{source}: no picture in it ({', '.join(IMAGE_SUFFIXES)})")
         self.names = [os.path.basename(path) for path in self._paths]
-        self.always: dict[str, tuple[str, int]] = {}  # notes on all pictures
-        if note := fuller_folders(source, len(self._paths)):
-            self.always[note] = str(source), 1
-        self.said = dict(self.always)  # by note: the first picture that has it, and how many have
+        self.positions, missing = numbered(self._paths)  # in the clip
+        self.notes = [note for note in (fuller_folders(source, len(self._paths)), missing) if note]  # on all pictures
         self._bits = declared_bits()  # of the values of 16-bit pictures, once one has come
 
     def close(self) -> None:
         """Do nothing: the pictures are read one by one."""
 
-    def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, and remember the notes on it."""
-        picture, notes, _ = read_with_notes(self._paths[number])
+    def read(self, number: int) -> tuple[NDArray[np.uint8], list[str]]:
+        """Read a picture as 8-bit RGB, with notes on it; white is found by some pictures, at the first of 16 bits."""
+        picture, notes = read_with_notes(self._paths[number])
         if picture.dtype == np.uint16:
-            notes = [*notes, *filter(None, [self._note_on_range(picture)])]
-        for note in notes:
-            _say(self.said, note, self.names[number])
-        return in_eight_bits(picture, self._bits)
-
-    def _note_on_range(self, picture: NDArray[np.uint16]) -> str:
-        """Find the white of all pictures by some, at the first of 16 bits; return a sentence if it is doubtful."""
-        if self._bits is None:
-            asked = {number * (len(self._paths) - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)}
-            found = [bits_of(picture)]
-            for number in asked:
-                with suppress(MediaError):
-                    found.append(bits_of(read_with_notes(self._paths[number])[0]))
-            self._bits = max(found)
-        if exceeds(picture, self._bits):
-            return f"has values of more than {self._bits} bits, which are shown white"
-        return note_on(self._bits)
+            if self._bits is None:
+                found = [bits_of(picture)]
+                for asked in _asked(len(self._paths)):
+                    with suppress(MediaError):
+                        found.append(bits_of(read_with_notes(self._paths[asked])[0]))
+                self._bits = max(found)
+            if exceeds(picture, self._bits):
+                notes.append(f"has values of more than {self._bits} bits, which are shown white")
+            elif note := note_on(self._bits):
+                notes.append(note)
+        elif note := note_on_unused():
+            notes.append(note)
+        return in_eight_bits(picture, self._bits), notes
 
 
-def _say(said: dict[str, tuple[str, int]], note: str, name: str) -> None:
-    """Count a note on the picture `name` in `said`, where it stands with the first picture that has it."""
-    first, count = said.get(note, (name, 0))
-    said[note] = first, count + 1
-
-
-class _Movie:
-    """The pages of a TIFF file, or the pictures of an animated WebP; the file is open between `read` and `close`."""
+class _Stack:
+    """The pages of a TIFF file, which is open between `read` and `close`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._image: Image.Image | None = None
+        self._bits, self.notes = 8, list[str]()  # notes on all pictures
         try:
             self._look()
         except MediaError:
@@ -426,50 +416,39 @@ class _Movie:
             raise
 
     def _look(self) -> None:
-        """Find how many pictures there are, when they are shown, and how many bits they use."""
-        path = self._path
-        image, count = self._at(0), 0
-        with self._failing():
-            count = getattr(image, "n_frames", 1)
+        """Find how many pictures there are, and how many bits they use."""
+        image = self._at(0)
+        count = self._count
         if count > MOST_PAGES:
-            raise TooLargeError(f"{path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
-        self.names = [f"picture {number}" for number in range(count)]
-        self.times: tuple[float, ...] = ()
-        if image.format == "WEBP":
-            self.times = tuple(float(self._at(number).info["timestamp"]) / 1000 for number in range(count))
-        self._bits, said = 8, ""
+            raise TooLargeError(f"{self._path}: holds {count} pictures; at most {MOST_PAGES} are read; divide it")
+        self.positions = range(count)
+        self.names = [f"picture {number}" for number in self.positions]
+        note = note_on_unused()
         if image.mode[0] in "IF":
-            asked = sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
-            pages = [self._checked(number) for number in asked]
+            pages = [self._checked(number) for number in _asked(count)]
             if image.mode == "F" and max(float(page.max()) for page in pages) <= 1:
-                self._bits, said = 0, "grey levels from 0 to 1 became 8 bits"
+                self._bits, note = 1, "grey levels from 0 to 1 became 8 bits"
             else:
                 self._bits = declared_bits() or max(bits_of(page.astype(np.uint16)) for page in pages)
-                said = note_on(self._bits)
-        self.always = {said: (path.name, 1)} if said else {}
-        self.said = dict(self.always)
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Turn what Pillow raises on damaged files into UnreadableError."""
-        try:
-            yield
-        except (MediaError, MemoryError):
-            raise
-        except Exception as error:  # decoders raise nearly anything on damaged files
-            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({one_line(error)})") from error
+                note = note_on(self._bits)
+        self.notes = [note] if note else []
 
     def _at(self, number: int) -> Image.Image:
         """Return the file at one of its pictures, decoded."""
-        with self._failing():
+        try:
             if self._image is None:
-                self._image = Image.open(self._path, formats=("TIFF", "WEBP"))
+                self._image = Image.open(self._path, formats=("TIFF",))
+                self._count = getattr(self._image, "n_frames", 1)
             self._image.seek(number)
             width, height = self._image.size
             if width * height > MAX_FRAME_PIXELS:
                 pixels = f"{width} x {height} pixels; at most {MAX_FRAME_PIXELS} are read; make them smaller first"
                 raise TooLargeError(f"{self._path}: holds pictures of {pixels}")
             self._image.load()
+        except (MediaError, MemoryError):
+            raise
+        except Exception as error:  # decoders raise nearly anything on damaged files
+            raise UnreadableError(f"{self._path}: the file is cut off or damaged ({one_line(error)})") from error
         return self._image
 
     def _checked(self, number: int) -> NDArray[Any]:
@@ -482,27 +461,25 @@ class _Movie:
             )
         return levels
 
-    def read(self, number: int) -> NDArray[np.uint8]:
-        """Read a picture as 8-bit RGB, transparent parts on white."""
-        image = self._at(number)
+    def read(self, number: int) -> tuple[NDArray[np.uint8], list[str]]:
+        """Read a picture as 8-bit RGB, transparent parts on white, with notes on it."""
+        image, notes = self._at(number), list[str]()
         if image.mode[0] not in "IF":
-            bits = image.tag_v2.get(258, (8,)) if isinstance(image, TiffImageFile) else (8,)
+            assert isinstance(image, TiffImageFile)
+            bits = image.tag_v2.get(258, (8,))
             if max(bits) > 8:  # of which Pillow would keep the upper byte
                 raise UnsupportedError(
                     f"{self._path}: a TIFF stack in colours of {max(bits)} bits; save each picture as a file of its own"
                 )
-            if image.has_transparency_data:
-                pixels, said = np.asarray(image.convert("RGBA")), list[str]()
-                blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
-                self.said |= {note: (self._path.name, 1) for note in said}
-                return np.asarray(blended, np.uint8)
-            return np.asarray(image.convert("RGB"))
-        white, levels = (1 << self._bits) - 1 if self._bits else 1, self._checked(number)
-        if np.count_nonzero(levels > white) > HOT_SHARE * levels.size + HOT_VALUES:
-            note = f"has values above {white}, the white of some pictures that were asked, which are shown white"
-            _say(self.said, note, self.names[number])
+            if not image.has_transparency_data:
+                return np.asarray(image.convert("RGB")), notes
+            pixels = np.asarray(image.convert("RGBA"))
+            return np.asarray(rgb_on_white(pixels[..., :3], pixels[..., 3], notes), np.uint8), notes
+        white, levels = 2**self._bits - 1, self._checked(number)
+        if exceeds(levels, self._bits):
+            notes = [f"has values above {white}, the white of some pictures that were asked, which are shown white"]
         grey = np.clip(levels * np.float32(255 / white) + 0.5, 0, 255).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
+        return np.repeat(grey[..., None], 3, axis=2), notes
 
     def close(self) -> None:
         """Close the file."""
@@ -511,15 +488,20 @@ class _Movie:
         self._image = None
 
 
-def is_movie(source: str | Path) -> bool:
-    """Return whether a source is a TIFF or WebP file of several pictures."""
+def _asked(count: int) -> list[int]:
+    """Return the numbers of the pictures that tell how many bits all use."""
+    return sorted({number * (count - 1) // (ASKED_PAGES - 1) for number in range(ASKED_PAGES)})
+
+
+def is_stack(source: str | Path) -> bool:
+    """Return whether a source is a TIFF file of several pictures."""
     if not os.path.isfile(source):  # a named pipe would never answer
         return False
     try:
         with open(source, "rb") as file:
-            if not file.read(4).startswith(MOVIE_STARTS):
+            if not file.read(4).startswith(TIFF_STARTS):
                 return False
-        with Image.open(source, formats=("TIFF", "WEBP")) as image:
+        with Image.open(source, formats=("TIFF",)) as image:
             return bool(getattr(image, "is_animated", False))  # without a walk through all pages
     except Exception:  # whatever the error: another reader reports it
         return False
@@ -534,8 +516,6 @@ def open_video(
     source: str | Path,
     *,
     frame_rate: float | None = None,
-    size: tuple[int, int] | None = None,
-    pixel_format: str | None = None,
     until: Callable[[], bool] | None = None,
     **options: Any,
 ) -> VideoReader | PictureSequence | LiveReader:
@@ -544,12 +524,12 @@ def open_video(
     Parameters
     ----------
     source : str or Path
-        A video file; a movie in a TIFF or WebP file; a folder or a pattern of pictures; ``"-"`` for standard input; a
+        A video file; a stack in a TIFF file; a folder or a pattern of pictures; ``"-"`` for standard input; a
         ``http(s)`` or ``rtsp(s)`` URL; a camera, ``"camera:0"`` or ``"/dev/video0"``.
     frame_rate : float, optional
-        Frames per second of pictures and raw frames.
-    size, pixel_format, until : (int, int), str, callable, optional
-        As of :class:`.LiveReader`; the first two are for raw frames on standard input.
+        Frames per second of pictures.
+    until : callable, optional
+        As of :class:`.LiveReader`.
     **options
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -575,19 +555,14 @@ def open_video(
     >>> open_video("frames/*.png", frame_rate=5).declared_frames
     2
     """
-    for name, value in {"size": size, "pixel_format": pixel_format}.items():
-        if value is not None and source != "-":
-            raise ParameterError(
-                f"{name} must be None for {without_password(source)}; got {value}; it is of raw standard input"
-            )
     check_path(source, "source")
-    if is_live(source):
-        options |= {"size": size, "frame_rate": frame_rate, "pixel_format": pixel_format, "until": until}
-        from .live import LiveReader  # not needed for files
-
-        return LiveReader(str(source), **options)
-    if pictures_of(source) or is_movie(source):
+    if not is_live(source) and (pictures_of(source) or is_stack(source)):
         return PictureSequence(source, frame_rate=frame_rate, **options)
     if frame_rate is not None:
-        raise ParameterError(f"frame_rate must be None for {source}, which has its own; got {frame_rate:g}")
-    return VideoReader(source, **options)
+        name = without_password(source)
+        raise ParameterError(f"frame_rate must be left out for {name}, which has its own; got {frame_rate:g}")
+    if not is_live(source):
+        return VideoReader(source, **options)
+    from .live import LiveReader  # not needed for files
+
+    return LiveReader(str(source), until=until, **options)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,14 +25,10 @@ RECENT = 3  # frames whose median duration is the usual one
 CATCH_UP = 4  # times as fast as usual come frames whose stamps are behind
 ROUNDING = 0.001  # seconds that containers round away: Matroska counts milliseconds
 HOLES = 0.1  # share of intervals that are not the usual one, up to which these are losses of a constant rate
-MIXED = 0.25  # share of single steps, and of longer ones that single ones follow, from which on frames may be missing
-JITTER = 1 / 8  # of a step, by which an interval may be off a whole number of them
 LONG = 1.5  # times the usual interval: something may be missing
 SLOWEST, FASTEST = Fraction(1, 100), Fraction(1000)  # frames per second of results
 SHOWN = 3  # holes that a note names
-MOST_PIECES = 100_000
 MOST_HOLES = 1000
-ASKED_STEPS = 1000  # whose median is a frame, in shifts of time stamps
 
 
 class TimedFrame(NamedTuple):
@@ -79,45 +73,24 @@ class Timeline:
     A frame is shown until the next one comes. Only where that takes more than a second and three times as long as
     usual, the frame is shown as long as usual and a pause follows.
 
-    Parameters
-    ----------
-    step : float
-        Declared seconds between two frames.
-    zero : float or None
-        The stamp that counts as time 0; the first one if None, or if that is earlier.
-
-    Attributes
-    ----------
-    count, first, time : int, float, float
-        Number of frames so far, and the times of the first and the latest.
-    shown, pause : float, float
-        For how long the frame before the latest was shown, and how long nothing was then.
-    varies : bool
-        Whether a frame was off the declared rate by more than containers round.
-    late : str or None
-        A sentence on the latest jump ahead that was taken back, by which later times are wrong.
-
-    Examples
-    --------
-    >>> from visionnmf.io.video.timeline import Timeline
     >>> timeline = Timeline(0.04)
     >>> [timeline.add(stamp) for stamp in (0.0, 0.04, 0.04, 9.0)]
     [0.0, 0.04, 0.08, 9.0]
     """
 
     def __init__(self, step: float, zero: float | None = 0.0) -> None:
-        self.step = step
-        self.count = 0
-        self.first = self.time = self.shown = self.pause = 0.0
-        self.varies = False
-        self.late: str | None = None
-        self._zero = zero
+        self.step = step  # declared, between two frames
+        self.count = 0  # of frames so far
+        self.first = self.time = 0.0  # of the first and the latest frame
+        self.shown = self.pause = 0.0  # for how long the frame before the latest was shown, and nothing then
+        self.varies = False  # whether a frame was off the declared rate by more than containers round
+        self.late: str | None = None  # a sentence on the latest jump ahead that was taken back
+        self._zero = zero  # the stamp that counts as time 0; the first one if None, or if that is earlier
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._stamp: float | None = None  # of the latest frame
         self._left: float | None = None  # the zero before stamps jumped
         self._wait: float | None = None  # from the latest frame to the next, which another connection brings
-        self._pairs: Counter[tuple[int, int]] = Counter()  # intervals, each after the one before, in milliseconds
-        self._before = 0  # the latest of them
+        self._intervals: Counter[int] = Counter()  # in milliseconds
         self._long: list[tuple[float, float]] = []  # times before long intervals, and these
 
     @property
@@ -180,52 +153,27 @@ class Timeline:
         self.pause = interval - usual if interval > max(PAUSE, TIMES_USUAL * usual) else 0.0
         self.shown = interval - self.pause
         self._recent.append(interval)
-        before, self._before = self._before, max(1, round(1000 * interval))
-        self._pairs[before, self._before] += 1
+        self._intervals[max(1, round(1000 * interval))] += 1
         if interval > LONG * usual and len(self._long) < MOST_HOLES:
             self._long.append((self.time, interval))
 
     @property
     def hole_note(self) -> str | None:
-        """How many frames are missing, or could be, and where; None if none is, or the rate varies."""
-        intervals: Counter[int] = Counter()
-        for (_, interval), n in self._pairs.items():
-            intervals[interval] += n
+        """How many frames are missing, and where; None if none is, or the rate varies."""
+        intervals = self._intervals
         if not intervals:
             return None
         usual = intervals.most_common(1)[0][0] / 1000
         step = self.step if abs(usual - self.step) <= ROUNDING else usual
         even = sum(n for interval, n in intervals.items() if abs(interval - 1000 * step) <= 1000 * ROUNDING)
         if even < (1 - HOLES) * (self.count - 1):
-            return self._note_on_steps(intervals)
+            return None
         holes = [(at, round(interval / step) - 1) for at, interval in self._long if interval > LONG * step]
         more = ", ..." if len(holes) > SHOWN else ""
         places = ", ".join(f"{n} after {at:.2f} s" for at, n in holes[:SHOWN])
         large = ((n, interval / 1000) for interval, n in intervals.items() if interval / 1000 > LONG * step)
         lost = sum(n * (round(interval / step) - 1) for n, interval in large)
         return f"{counted(lost, 'frame')} {'is' if lost == 1 else 'are'} missing: {places}{more}" if holes else None
-
-    def _note_on_steps(self, intervals: Counter[int]) -> str | None:
-        """Return how many frames could be missing where single and longer steps alternate, as after regular losses."""
-        below = accumulate(n for _, n in sorted(intervals.items()))
-        # nine tenths of the intervals are as long, or longer
-        least = next(each for each, n in zip(sorted(intervals), below, strict=True) if n > HOLES * (self.count - 1))
-        counts = {each: n for each, n in intervals.items() if each <= max(1000 * PAUSE, TIMES_USUAL * least)}
-        n_single = sum(n for each, n in counts.items() if each <= LONG * least)
-        if self.count <= 1 / HOLES or n_single < MIXED * self.count:
-            return None
-        step = sum(each * n for each, n in counts.items() if each <= LONG * least) / n_single
-        steps = {each: max(1, round(each / step)) for each in counts}
-        n_even = sum(n for each, n in counts.items() if abs(each - steps[each] * step) <= step * JITTER)
-        n_left = sum(n for (before, now), n in self._pairs.items() if steps.get(now) == 1 < steps.get(before, 0))
-        lost, most = sum(n * (steps[each] - 1) for each, n in counts.items()), max(steps.values())
-        n_long = sum(counts.values()) - n_single
-        if not lost or n_even < (1 - HOLES) * sum(counts.values()) or n_left < MIXED * n_long:
-            return None
-        return (
-            f"{lost} of {lost + self.count} frames may be missing, or the rate varies: frames come 1 "
-            f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart"
-        )
 
     def resume(self, seconds: float) -> None:
         """Say that the next stamp, of another connection, comes so many seconds after the latest frame."""
@@ -286,67 +234,3 @@ class FramesWanted:
             raise ParameterError(
                 f"start must be at most {latest:.3f} s, when the last frame of the video is shown; got {self.start:g}"
             )
-
-
-class _Piece(NamedTuple):
-    """Packets whose time stamps follow each other; stamps are in ticks, `shift` included."""
-
-    number: int  # of the first packet
-    first: int
-    last: int
-    shift: int = 0
-
-    def moved(self, ticks: int) -> _Piece:
-        """Return the piece later by some ticks."""
-        return _Piece(self.number, self.first + ticks, self.last + ticks, self.shift + ticks)
-
-
-def shifts_of(stamps: Iterable[int | None], second: float, zero: int) -> tuple[list[tuple[int, int]], int]:
-    """Return what must be added to the time stamps of a file, as pairs: from which packet on, and how many ticks.
-
-    Also return the longest time between two packets, in ticks, after this correction.
-
-    `stamps` are the decoding times of the packets of pictures, `second` is a second in ticks, and `zero` the beginning.
-    Pieces of the file that were stamped too late, because later ones fit before them, are moved
-    back; where stamps begin again, as in files that were joined, they go on.
-    """
-    pieces: list[_Piece] = []
-    longest = 1
-    steps: list[int] = []  # between some packets
-    jump, day = JUMP * second, DAY * second
-    for number, stamp in enumerate(stamps):
-        if stamp is None:
-            continue
-        if not pieces or (abs(stamp - pieces[-1].last) > jump and len(pieces) < MOST_PIECES):
-            pieces.append(_Piece(number, stamp, stamp))
-        elif stamp > pieces[-1].last:
-            longest = max(longest, stamp - pieces[-1].last)
-            if len(steps) < ASKED_STEPS:
-                steps.append(stamp - pieces[-1].last)
-            pieces[-1] = pieces[-1]._replace(last=stamp)
-    step = round(statistics.median(steps)) if steps else 1
-    placed: list[_Piece] = []
-    shift, shifts = 0, {0}
-    for raw in pieces:
-        due = placed[-1].last + step if placed else raw.first
-        # The clock that was left before may go on, or the one before that.
-        shift = next((each for each in sorted(shifts) if abs(raw.first + each - due) <= jump), shift)
-        piece = raw.moved(shift)
-        if piece.first > due + day:
-            piece = raw.moved(due - raw.first)
-        elif placed and piece.first <= placed[-1].last:
-            # What fits before this piece is kept, and the rest was stamped too late.
-            at = bisect_left(placed, piece.first, key=lambda each: each.last)
-            begin = placed[at - 1].last + step if at else zero
-            if begin + sum(each.last - each.first + step for each in placed[at:]) <= piece.first + step // 2:
-                for i in range(at, len(placed)):
-                    placed[i] = placed[i].moved(begin - placed[i].first)
-                    begin = placed[i].last + step
-            else:
-                shift = due - raw.first
-                shifts.add(shift)
-                piece = raw.moved(shift)
-        placed.append(piece)
-    changes = [piece for before, piece in pairwise([_Piece(0, 0, 0), *placed]) if piece.shift != before.shift]
-    gaps = (piece.first - before.last for before, piece in pairwise(placed))
-    return [(piece.number, piece.shift) for piece in changes], max(longest, *gaps, 1)

@@ -21,7 +21,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from visionnmf._checks import check_flag, shown
+from visionnmf._checks import check_flag, check_labels, shown
 from visionnmf._typing import Array
 from visionnmf.exceptions import ParameterError
 
@@ -110,9 +110,7 @@ class ViewClassifier(ClassifierMixin, BaseEstimator):
             :meth:`MultiviewNMF.fit`.
         """
         check_flag(self.roots, "roots")
-        y, n_samples = _checked_targets(y), count_samples(X)
-        if len(y) != n_samples:
-            raise ParameterError(f"y must have a class for each of the {n_samples} samples; got {len(y)}")
+        y = _checked_targets(y, count_samples(X))
         self.model_ = model = _fitted_model(self.model, X)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
@@ -218,8 +216,9 @@ def _fitted_model(given: Any, X: Any) -> MultiviewNMF:
     return model
 
 
-def _checked_targets(y: Any) -> Array:
+def _checked_targets(y: Any, n_samples: int) -> Array:
     """Return classes (n_samples,) or marks of words (n_samples, n_words); raise ValueError for other targets."""
+    check_labels(y, n_samples, "sample")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     if type_of_target(y) == "multilabel-indicator":

@@ -48,7 +48,15 @@ from .components import (
 )
 from .frames import as_frame, labelled_codes, labels_of
 from .missing_views import complete_codes, complete_views, fill_entries
-from .view_measures import given_weights, sparseness, usage, view_energies, view_errors, weights_without_noise
+from .view_measures import (
+    given_weights,
+    sparseness,
+    usage,
+    view_energies,
+    view_errors,
+    warn_of_units,
+    weights_without_noise,
+)
 from .views import Views, check_views, given_views, in_dask, join_new, join_training, new_views
 
 FINDING = "finding the components"  # as a stage of progress
@@ -268,9 +276,12 @@ class MultiviewNMF(LinearModel):
 
         `X` and `observed` are as for :meth:`fit`. A view that is missing for all samples may be None in a list or a
         dict, or its key may be absent; it is predicted from the others without a warning. The codes of a row do not
-        depend on the other rows, except for rounding if views are missing. Raises ValueError as :meth:`fit`, and for
-        views that the training samples did not have, or had with other features or other names of features. With
-        ``set_output(transform="pandas")``, the codes have the index of the views' data frames.
+        depend on the other rows, except for rounding if views are missing. With ``set_output(transform="pandas")``, the
+        codes have the index of the views' data frames.
+
+        A warning names a view whose values have more than five times the size of those in training, or less than a
+        fifth, as in other units. Raises ValueError as :meth:`fit`, and for views that the training samples did not
+        have, or had with other features or other names of features.
         """
         if in_dask(X):
             check_is_fitted(self)
@@ -327,7 +338,7 @@ class MultiviewNMF(LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
-        check_loss(self.loss, self.loss_parameter, np.ones(1))  # refuses "auto", of NMF alone; ones stand for data
+        check_loss(self.loss, self.loss_parameter, np.ones(1))  # ones stand for data
         if self.n_components is not None:
             check_count(self.n_components, "n_components")
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
@@ -451,7 +462,8 @@ class MultiviewNMF(LinearModel):
         """Return the codes of samples; of those that lack a view, after it was filled in."""
         components = self._components()
         prior = CodesPrior(self.codes_mean_, self.codes_covariance_, self.view_noise_)
-        if codes is None:
+        if codes is None:  # of new samples
+            warn_of_units(views, components.H, prior, 6)
             codes = find_all_codes(views, components)
         return complete_codes(views, codes, components, prior, self.loss)
 

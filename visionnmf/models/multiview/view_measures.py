@@ -16,12 +16,15 @@ from visionnmf.engine.blocks import one_blas_thread
 from visionnmf.engine.losses import Loss, loss_value
 from visionnmf.exceptions import ParameterError
 
+from .components import CodesPrior
 from .views import BLOCK, Views, dense
 
 FEWEST = 40  # samples; with fewer it cannot be told what is noise
 MOST = 200  # samples that are looked at, because more make no difference
 SHUFFLES = 20  # with which a view is compared
 SIGNAL = 6.0  # standard deviations above shuffled data; real views have 14 and more, noise seldom 4
+OTHER_UNITS = 5.0  # times the root mean square of training, or less than a fifth of it; see decisions/multiview.md
+FEWEST_SMALL = 5  # samples, with fewer of which small values may be those of these samples
 
 
 def view_energies(views: Views) -> Array:
@@ -33,6 +36,30 @@ def view_energies(views: Views) -> Array:
         count = view.shape[0] * view.shape[1] if views.entries is None else np.count_nonzero(views.entries[:, own])
         energies[v] = np.sqrt(float((values**2).sum(dtype=np.float64)) / count * len(own)) or 1.0
     return energies
+
+
+@one_blas_thread()
+def warn_of_units(views: Views, H: Array, prior: CodesPrior, stacklevel: int) -> None:
+    """Warn of new views whose values have another size than in training, by components `H` and the prior of codes."""
+    X, H = views.data, H.astype(np.float64)  # what does not count is 0
+    counts = np.full(X.shape[1], len(views)) if views.entries is None else views.entries.sum(axis=0)
+    if sp.issparse(X):
+        found = np.bincount(X.indices, X.data.astype(np.float64) ** 2, X.shape[1])
+    else:
+        found = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+    with np.errstate(all="ignore"):  # numbers of a file may be of any size
+        squares = (prior.mean @ H) ** 2 + ((prior.covariance @ H) * H).sum(axis=0) + prior.noise[views.groups]
+        ratios = [np.sqrt(found[own].sum() / (counts[own] @ squares[own])) for own in views.columns()]
+    for name, own, ratio in zip(views.names, views.columns(), ratios, strict=True):
+        count = counts[own].max()
+        if H[:, own].any() and count and (ratio > OTHER_UNITS or (ratio < 1 / OTHER_UNITS and count >= FEWEST_SMALL)):
+            size = np.format_float_positional(ratio, precision=2, fractional=False, trim="-")
+            warnings.warn(
+                f"the values of view {name} have {size} times the size of those in training; convert them if they "
+                "have other units or another zero, or leave the view out",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
 
 
 @one_blas_thread()

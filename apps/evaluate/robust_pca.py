@@ -11,14 +11,14 @@ r"""Robust principal components, without non-negativity: split a matrix into a l
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from visionnmf._typing import Array
-
-from .blocks import one_blas_thread
-from .stopping import EXACT, Stopping
+from visionnmf.engine.blocks import one_blas_thread
+from visionnmf.engine.stopping import EXACT, Stopping
 
 FIRST_PENALTY, GROWTH = 1.25, 1.5  # as in the authors' code
 # The penalty grows when the sparse part moves by less than this: growing always, as that code does, stops short of the
@@ -30,63 +30,69 @@ POWER = 1  # additional power iterations in each low-rank step of GoDec
 
 
 class Split(NamedTuple):
-    """A matrix split into a low-rank and a sparse part, with singular values and right vectors of the former."""
+    """A matrix split into a low-rank and a sparse part, and the right singular vectors of the former."""
 
-    values: Array
     components: Array
     low_rank: Array
     sparse: Array
-    n_iter: int
-    change: float
 
 
-def rpca(X: Array, weight: float, *, max_iter: int, tol: float) -> Split:
+def rpca(X: Array, weight: float | None = None, *, max_iter: int = 500, tol: float = 1e-6) -> Split:
     """Split `X` by principal component pursuit until ``|X - L - S|_F <= tol |X|_F``; `weight` is that of ``|S|_1``."""
+    weight = 1 / math.sqrt(max(X.shape)) if weight is None else weight
+    X, scale = _scaled(X)
     with one_blas_thread():
         norm, size = float(np.linalg.norm(X, 2)), float(np.linalg.norm(X))
     if norm == 0:  # no data: one component with singular value 0
-        return Split(np.zeros(1, X.dtype), np.eye(1, X.shape[1], dtype=X.dtype), X.copy(), X.copy(), 0, 0.0)
+        return Split(np.eye(1, X.shape[1], dtype=X.dtype), X, X)
     with one_blas_thread():
         # scaled so that its spectral norm is at most 1 and its entries at most `weight`, as at the optimum
         dual = X / X.dtype.type(max(norm, np.abs(X).max() / weight))
         sparse = np.zeros_like(X)
         penalty = FIRST_PENALTY / norm  # weight of the squared violation of X = L + S
-        for n_iter in range(1, max_iter + 1):  # noqa: B007 (returned)
-            low, values, right = _shrunk_values(X - sparse + dual / X.dtype.type(penalty), 1 / penalty)
+        for _ in range(max_iter):
+            low, right = _shrunk_values(X - sparse + dual / X.dtype.type(penalty), 1 / penalty)
             rest, before = X - low, sparse
             sparse = _shrunk(rest + dual / X.dtype.type(penalty), weight / penalty)
             rest -= sparse
             dual += X.dtype.type(penalty) * rest
-            change = float(np.linalg.norm(rest)) / size
-            if change <= tol:
+            if float(np.linalg.norm(rest)) / size <= tol:
                 break
             # only if the sparse part hardly moves: a penalty that always grows stops short of the optimum
             if penalty * norm * float(np.linalg.norm(sparse - before)) < STILL * size:
                 penalty *= GROWTH
-    return Split(values, right, low, sparse, n_iter, change)
+    return Split(right, low * scale, sparse * scale)
 
 
 def godec(
-    X: Array, n_components: int, cardinality: int, *, max_iter: int, tol: float, rng: np.random.RandomState
+    X: Array, n_components: int, share: float = 0.1, *, max_iter: int = 300, tol: float = 1e-3, random_state: int = 0
 ) -> Split:
-    """Split `X` into a part of rank `n_components`, at most `cardinality` outliers, and noise."""
+    """Split `X` into a part of rank `n_components`, at most a `share` of outliers, and noise; `tol` is that of NMF."""
+    X, scale = _scaled(X)
     size = float(np.linalg.norm(X)) or 1.0
-    basis = rng.standard_normal((X.shape[1], n_components)).astype(X.dtype)
+    shape = X.shape[1], min(n_components, *X.shape)
+    basis = np.random.RandomState(random_state).standard_normal(shape).astype(X.dtype)
     sparse = np.zeros_like(X)
     stopping = Stopping(tol, exact=EXACT**2 if tol > 0 else 0.0)  # an objective of at most `exact` ends the fit
     with one_blas_thread():
-        for n_iter in range(1, max_iter + 1):  # noqa: B007 (returned)
+        for _ in range(max_iter):
             clean = X - sparse
             for _ in range(1 + POWER):
                 left = np.linalg.qr(clean @ basis)[0]
                 basis = np.linalg.qr(clean.T @ left)[0]
             low = (clean @ basis) @ basis.T
             rest = X - low
-            sparse = _largest(rest, cardinality)
+            sparse = _largest(rest, round(share * X.size))
             if stopping.add((float(np.linalg.norm(rest - sparse)) / size) ** 2):
                 break
-        _, values, right = np.linalg.svd(low @ basis, full_matrices=False)
-    return Split(values, right @ basis.T, low, sparse, n_iter, stopping.change)
+        right = np.linalg.svd(low @ basis, full_matrices=False)[2]
+    return Split(right @ basis.T, low * scale, sparse * scale)
+
+
+def _scaled(X: Array) -> tuple[Array, Any]:
+    """Return data divided by their largest entry, because their squares could leave the range of floats, and that."""
+    scale = X.dtype.type(np.abs(X).max(initial=0) or 1)
+    return X / scale, scale
 
 
 def lad(X: Array, components: Array, *, max_iter: int, tol: float = 1e-7) -> Array:
@@ -118,8 +124,8 @@ def _shrunk(A: Array, by: Any) -> Array:
     return np.asarray(np.sign(A) * np.maximum(np.abs(A) - np.asarray(by, A.dtype), 0))
 
 
-def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
-    """Soft-threshold the singular values of `A` by `by`; return matrix, remaining values and right vectors."""
+def _shrunk_values(A: Array, by: float) -> tuple[Array, Array]:
+    """Soft-threshold the singular values of `A` by `by`; return matrix and right vectors."""
     wide = A if A.shape[0] <= A.shape[1] else A.T
     squares, left = np.linalg.eigh(_gram(wide))
     values = np.sqrt(np.maximum(squares[::-1], np.finfo(A.dtype).tiny))
@@ -129,8 +135,8 @@ def _shrunk_values(A: Array, by: float) -> tuple[Array, Array, Array]:
     kept = np.maximum(values - by, 0)
     low = (left * (kept / values).astype(A.dtype)) @ scaled
     if wide is A:
-        return low, kept.astype(A.dtype), scaled / values.astype(A.dtype)[:, None]
-    return low.T, kept.astype(A.dtype), np.ascontiguousarray(left.T)
+        return low, scaled / values.astype(A.dtype)[:, None]
+    return low.T, np.ascontiguousarray(left.T)
 
 
 def _gram(A: Array) -> Array:
