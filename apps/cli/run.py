@@ -104,7 +104,9 @@ class Run:
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
         alike = self._outdated.get(report.error.partition(": ")[2], [])
         error = report.error if len(alike) < 2 or verbosity().verbose else ""  # the first; `end` counts the others
-        for sentence in filter(None, (*report.warnings, *unsaid, error)):
+        whose = f"{report.inputs[0]}: " if self.total > 1 and report.inputs else ""
+        warnings = [sentence if sentence.startswith(whose) else whose + sentence for sentence in report.warnings]
+        for sentence in filter(None, (*warnings, *unsaid, error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -114,7 +116,7 @@ class Run:
             if self.total > 1:  # the first input shows a note, and `end` counts the inputs for which it holds
                 notes = [note for note in notes if note not in self._noted]
                 self._noted.update(report.notes)
-            for line in replace(report, notes=notes).as_lines(files=self.names_files or not several):
+            for line in replace(report, notes=notes, warnings=[]).as_lines(files=self.names_files or not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several

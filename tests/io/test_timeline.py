@@ -231,6 +231,14 @@ def test_frames_that_are_missing_at_regular_distances_are_said(declared, rate, s
     assert rest.startswith(f"{most} steps of ") and float(rest.split()[4]) == pytest.approx(1 / rate, rel=0.05)
 
 
+def test_regular_losses_are_not_said_of_a_pause():
+    timeline = Timeline(1 / 25, None)
+    for n in range(300):
+        if n % 3 != 2:
+            timeline.add(n / 25 + 58 * (n >= 150))
+    assert timeline.hole_note.endswith("1 or 2 steps of 0.04 s apart, with pauses of up to 58.1 s")
+
+
 def test_regular_losses_of_a_jittered_rate_are_said():
     timeline = Timeline(1 / 30, None)
     for n, off in enumerate(np.random.default_rng(0).uniform(-0.002, 0.002, 300)):

@@ -220,11 +220,12 @@ class Timeline:
         n_left = sum(n for (before, now), n in self._pairs.items() if steps.get(now) == 1 < steps.get(before, 0))
         lost, most = sum(n * (steps[each] - 1) for each, n in counts.items()), max(steps.values())
         n_long = sum(counts.values()) - n_single
+        pause = f", with pauses of up to {max(intervals) / 1000:.3g} s" if max(intervals) not in counts else ""
         if not lost or n_even < (1 - HOLES) * sum(counts.values()) or n_left < MIXED * n_long:
             return None
         return (
             f"{lost} of {lost + self.count} frames may be missing, or the rate varies: frames come 1 "
-            f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart"
+            f"{'or 2' if most == 2 else f'to {most}'} steps of {step / 1000:.3g} s apart{pause}"
         )
 
     def resume(self, seconds: float) -> None:
