@@ -102,7 +102,9 @@ class Run:
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
-        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
+        whose = f"{report.inputs[0]}: " if self.total > 1 and report.inputs else ""
+        named = [sentence if sentence.startswith(whose) else whose + sentence for sentence in report.warnings]
+        for sentence in filter(None, (*named, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -112,7 +114,7 @@ class Run:
             if self.total > 1:  # the first input shows a note, and `end` counts the inputs for which it holds
                 notes = [note for note in notes if note not in self._noted]
                 self._noted.update(report.notes)
-            for line in replace(report, notes=notes).as_lines(files=self.names_files or not several):
+            for line in replace(report, notes=notes, warnings=[]).as_lines(files=self.names_files or not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several
