@@ -37,7 +37,7 @@ class Report:
     notes : list of str
         A sentence for each reason to doubt the result.
     warnings : list of str
-        Warnings that came while a command was working.
+        A sentence for each fault of an input, and each warning that came while a command was working.
     model : object
         The fitted model, where one was made.
     shown : dict
@@ -90,9 +90,14 @@ class Report:
         return plain
 
     def as_lines(self, *, files: bool = True) -> list[str]:
-        """Return the report for a person: its lines, then notes, the `files` written, and what was left out."""
+        """Return the report for a person: its lines, warnings and notes, the `files` written, and what was left out."""
         written = _shortened(self.outputs) if files else []
-        more = [*self.notes, *(f"wrote {name}" for name in written), *(f"left out: {each}" for each in self.skipped)]
+        more = [
+            *self.warnings,
+            *self.notes,
+            *(f"wrote {name}" for name in written),
+            *(f"left out: {each}" for each in self.skipped),
+        ]
         return [printable(line) for line in (*self.lines, *(f"  {line}" for line in more))]
 
 

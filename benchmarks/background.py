@@ -36,7 +36,6 @@ from visionnmf.apps.background import BackgroundModel, OnlineBackgroundModel, Se
 from visionnmf.apps.background.event_tables import EventBuilder, MotionEvent, find_boxes
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.object_events import ObjectFinder
-from visionnmf.apps.background.reports import FOG_THRESHOLD
 from visionnmf.apps.background.settings import EventSettings
 from visionnmf.apps.evaluate.background import Confusion, TrueClip, score_clip
 from visionnmf.io.video.timeline import ROUNDING, Timeline
@@ -218,7 +217,8 @@ def in_fog(frames: Frames, left: float, rng: np.random.Generator) -> Frames:
 
 def fog() -> None:
     """Print F of clips in fog, and of clear ones, with the usual threshold and with a lower one."""
-    heads = f"threshold {BackgroundModel().threshold:g} | threshold {FOG_THRESHOLD:g}"
+    lower = tuning.TUNING.unseen.low_threshold
+    heads = f"threshold {BackgroundModel().threshold:g} | threshold {lower:g}"
     print(f"\n| share seen | clip | {heads} |\n| --- | --- | --- | --- |")
     for left in FOG:
         rows = []
@@ -227,7 +227,7 @@ def fog() -> None:
             picks = np.unique(np.linspace(0, len(clip.gt_index) - 1, FOG_MASKS).round().astype(int))
             frames = clip.frames if left == 1 else in_fog(clip.frames, left, np.random.default_rng(0))
             model, scores = BackgroundModel().fit(frames), []
-            for threshold in (model.threshold, FOG_THRESHOLD):
+            for threshold in (model.threshold, lower):
                 parts = model.set_params(threshold=threshold).apply(frames[clip.gt_index[picks]])
                 found = np.stack([part.mask for part in parts])
                 scores.append(f_measure(count(found, clip.gt_masks[picks])))

@@ -32,13 +32,18 @@ def opened(viewer, source, widget):
     return viewer.window.add_plugin_dock_widget("visionnmf", widget)[1]
 
 
+def is_busy(widget):
+    """Return whether the widget works on something, or has something to do."""
+    return widget._worker is not None or bool(widget._waiting)
+
+
 def wait(widget):
     """Let Qt work until the widget has nothing left to do."""
     from qtpy.QtWidgets import QApplication
 
     end = time.monotonic() + LONGEST
     QApplication.processEvents()
-    while widget.busy:
+    while is_busy(widget):
         assert time.monotonic() < end
         QApplication.processEvents()
     QApplication.processEvents()
@@ -96,6 +101,6 @@ def save_a_stroke(widget):
 def wait_for_next(widget, name):
     """Let Qt work until the next photograph is segmented."""
     end = time.monotonic() + LONGEST
-    while widget.image.value is None or widget.image.value.name != name or widget.busy:
+    while widget.image.value is None or widget.image.value.name != name or is_busy(widget):
         assert time.monotonic() < end
         wait(widget)

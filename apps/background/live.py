@@ -25,10 +25,11 @@ from .frame_arrays import FrameArray, Separated, check_model_size
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
 from .pipeline import Job
-from .reports import ColourCounts, little_notes, live_lines
+from .reports import little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
+from .watch import Unseen, Watch, as_rows, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from visionnmf.io.video.timeline import TimedFrame
@@ -46,12 +47,15 @@ class LiveCallbacks:
         Called with each :class:`.Separated`.
     on_event : callable, optional
         Called with the row of an event that has ended.
+    on_unseen : callable, optional
+        Called with an :class:`.Unseen` once it is certain that the camera does not see its scene.
     until : callable, optional
         Called before each frame, and while a lost source is looked for; a true result ends the run.
     """
 
     on_frame: Callable[[Separated], Any] | None = None
     on_event: Callable[[dict[str, Any]], Any] | None = None
+    on_unseen: Callable[[Unseen], Any] | None = None
     until: Callable[[], bool] | None = None
 
 
@@ -101,7 +105,7 @@ def follow_source(
         the number of its first one, above 0 if the run continued from a saved state, which leaves 0 frames if it had
         seen the whole source; ``seconds`` and ``frames_per_second``; ``foreground_share`` of all pixels, 0 to 1;
         ``damaged`` (frames that were left out) and ``reconnections`` (how often the source was lost and found again);
-        ``camera_shake`` and ``events`` as those of :func:`.process_video`.
+        ``camera_shake``, ``unseen`` and ``events`` as those of :func:`.process_video`.
 
     Raises
     ------
@@ -150,11 +154,14 @@ def follow_source(
         "reconnections": clip.reconnections,
         "events": writer.events,
     }
+    unseen = list[Unseen]()
     if run.frames:
         run.save()
-        notes = little_notes(figures, share, model.threshold, run.background, run.region, writer.why_no_event)
-        notes = [*run.region.notes, *notes, *run.colours.notes()]
-        notes += [*clip.notes, *["the sound is not in the results"] * (clip.has_sound and outputs.overlay)]
+        unseen = unseen_in(clip, run.watch, run.background, model.threshold)
+        figures["unseen"] = as_rows(unseen)
+        notes = [*run.region.notes, *little_notes(figures, share, model.threshold, run.region, writer.why_no_event)]
+        notes += [note for note in clip.notes if note not in map(str, unseen)]
+        notes += ["the sound is not in the results"] * (clip.has_sound and outputs.overlay)
     else:
         done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"
         notes = [f"already finished, {done}"]
@@ -165,6 +172,7 @@ def follow_source(
         outputs=run.files.listed(written) if run.frames else [],
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
+        warnings=sentences_of(unseen),
         shown={"first_time": run.first_time, "padding": events.padding},
     )
 
@@ -193,7 +201,7 @@ class _Run:
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
         self.shake = 0.0  # the largest displacement of a frame, in pixels
-        self.colours = ColourCounts()
+        self.watch = Watch(job.video.every / float(self.clip.frame_rate))
         self.first_time = 0.0  # of its first frame, in seconds of the stream
 
     @property
@@ -211,7 +219,9 @@ class _Run:
                     if not self.frames:
                         self.first_time = part.time
                     self.frames += 1
-                    self.colours.add(part.frame)
+                    for unseen in self.watch.add(part):
+                        if callbacks.on_unseen is not None:
+                            callbacks.on_unseen(unseen)
                     self.shake = max(self.shake, math.hypot(*part.shift))
                     self.foreground_pixels += cv2.countNonZero(part.mask)
                     self._tell(writer.write(part))

@@ -31,6 +31,7 @@ MEMORY = 0.3  # seconds over which speed and colour are averaged
 INSIDE = 0.5  # share of a box that lies in another one, where it counts as inside
 SPREAD = 1.3  # pieces of an object are together at most so many times as wide and high as the object was in one part
 MINOR = 0.25  # objects that have less than this share of another's pixels do not hide where it is
+SUDDEN = 0.2  # share of the picture: a larger part that objects have less than `MINOR` of is something else
 
 
 @dataclass(eq=False)
@@ -118,6 +119,8 @@ class ObjectFinder:
         self._assign(found)
         for each in found:
             share = each.area / mask.size
+            if share > SUDDEN and sum(track.area for track in each.tracks) < MINOR * each.area:
+                each.tracks = []
             if not each.tracks:
                 if builder.may_begin(part):
                     event = builder.open(frame, _in_picture(each.box, mask.shape))

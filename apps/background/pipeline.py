@@ -25,10 +25,11 @@ from visionnmf.io.video.timeline import Timeline
 from .frame_arrays import FrameArray, Region, check_model_size
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
-from .reports import ColourCounts, MaskCounts, batch_lines, little_notes
+from .reports import MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
+from .watch import Watch, as_rows, faults_of, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -113,6 +114,8 @@ def process_video(
           frames, a difference from the temporal median above 25, and ``agreement``, the F-measure between both;
         - ``frame_rate``, the mean where ``variable_frame_rate``;
         - ``camera_shake``: the largest displacement of a frame that was compensated, in pixels, 0.0 for a still camera;
+        - ``unseen``: a row for each reason why the camera could not see: ``reason``, ``start``, ``end`` (None where it
+          lasts) and ``frames``; `warnings` says the same in words;
         - ``events``: a row for each, as in the table of events, or None where none were asked for; times are in seconds
           from the beginning of the video, and `peak_area` is a share of the picture;
         - ``frames_per_second``, and ``seconds`` by ``learning``, ``masking`` (encoding included) and ``total``.
@@ -145,8 +148,11 @@ def process_video(
     lost = [note for note in reader.notes if note != reader.problem] + [NO_SOUND] * reader.has_sound
     name = without_password(source)
     figures = report.figures | {"truncated": reader.truncated, "problem": reader.problem}
+    faults = faults_of(reader)
+    figures["unseen"] = as_rows(faults) + figures["unseen"]
+    notes, warnings = [*lost, *report.notes], [*sentences_of(faults), *report.warnings]
     lines = batch_lines(name, figures)
-    return replace(report, figures=figures, lines=lines, inputs=[name], notes=[*lost, *report.notes])
+    return replace(report, figures=figures, lines=lines, inputs=[name], notes=notes, warnings=warnings)
 
 
 def _separate(job: Job, progress: Progress | None) -> Report:
@@ -168,13 +174,14 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         write_image(files.background, model.background_, force=job.outputs.force)
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
-        counts, colours, shake = MaskCounts(true_masks(job.source, clip, job.video)), ColourCounts(), 0.0
+        counts, shake = MaskCounts(true_masks(job.source, clip, job.video)), 0.0
+        watch = Watch(float(job.video.every / clip.frame_rate))
         with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
             for whole in parts:
                 baseline = median_mask(whole.frame, model.temporal_median_)
                 part = region.within(whole)
                 counts.add(part, region.inside(baseline))
-                colours.add(part.frame)
+                watch.add(part)
                 shake = max(shake, math.hypot(*part.shift))
                 writer.write(part)
                 if progress is not None:
@@ -186,16 +193,18 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     done = time.perf_counter()
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     figures = _figures(job, model, clip, counts, timeline, seconds)
-    figures |= {"camera_shake": shake, "events": writer.events}
     share, threshold = figures["masks"].foreground_share, job.model.threshold
-    little = little_notes(figures, share, threshold, model.background_, region, writer.why_no_event)
+    unseen = unseen_in(clip, watch, model.background_, threshold)
+    figures |= {"camera_shake": shake, "events": writer.events, "unseen": as_rows(unseen)}
+    little = little_notes(figures, share, threshold, region, writer.why_no_event)
     return Report(
         figures=figures,
         lines=batch_lines(str(job.source), figures),
         inputs=[str(job.source)],
         outputs=files.listed(written),
         skipped=uncut,
-        notes=[*region.notes, *_notes(job, figures, clip, little), *colours.notes()],
+        notes=[*region.notes, *_notes(job, figures, clip, little)],
+        warnings=sentences_of(unseen),
         shown={"first_time": timeline.first, "padding": job.events.padding},
     )
 
@@ -274,7 +283,7 @@ def _notes(job: Job, figures: dict[str, Any], clip: Clip, little: list[str]) -> 
             f"the background was learnt from {counted(frames, 'frame')}; with fewer than {FEW_FRAMES} it often holds "
             f"what moves, so take more of the video{step}"
         )
-    notes += [note for note in clip.notes if note != clip.problem or not clip.truncated]  # the report has the others
+    notes += [note for note in clip.notes if note not in map(str, faults_of(clip))]
     if clip.has_sound:
         notes.append(NO_SOUND)
     return notes

@@ -6,21 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import cv2
-import numpy as np
 
 from visionnmf._text import counted
 
-from .frame_arrays import FrameArray, Region, Separated, channel_mean
+from .frame_arrays import FrameArray, Region, Separated
+from .watch import OTHER
 
 SHOWN_EVENTS = 20
 DOUBTFUL_SHARE = 0.2  # of foreground: clips of a fixed camera seldom have so much
 SMALLEST = 40  # pixels of the longer side: the least of `python benchmarks/background.py small`
-# Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in made
-# fog (64 to 128, and 8 to 126), and on quarters of clear ones.
-FOG_BLACK, FOG_RANGE = 60, 110
-FOG_THRESHOLD = 1.5  # `python benchmarks/background.py fog`
-GREY = 1.0  # grey levels between the channels of a frame's pixels, on average: below, it has no colour
-COLOURED = 4.0  # the same of the median pixel, on average over the other frames; colour clips have 6.6 or more
 
 
 @dataclass(frozen=True)
@@ -47,8 +41,6 @@ def batch_lines(source: str, figures: dict[str, Any]) -> list[str]:
         f"{source}: {counted(figures['frames'], 'frame')} of {figures['width']}x{figures['height']} in "
         f"{figures['seconds']['total']:.1f} s ({figures['frames_per_second']:.0f} frames/s)"
     ]
-    if figures["truncated"]:
-        lines.append(f"  cut off: {figures['problem']}")
     rank, most = figures["n_components"], figures["most_components"]
     if most is not None and most > 1:
         changes = "differently at different places" if rank != 1 else "everywhere alike, if at all"
@@ -79,18 +71,12 @@ def live_lines(source: str, figures: dict[str, Any]) -> list[str]:
 
 
 def little_notes(
-    figures: dict[str, Any], share: float, threshold: float | None, background: FrameArray, region: Region, unseen: str
+    figures: dict[str, Any], share: float, threshold: float | None, region: Region, why_no_event: str
 ) -> list[str]:
-    """Return sentences where the result is doubtful, empty or rests on little; `unseen` says why there is no event."""
+    """Return sentences where the result is doubtful, empty or rests on little; `why_no_event` goes on after a colon."""
     notes = []
-    if share > DOUBTFUL_SHARE:
+    if share > DOUBTFUL_SHARE and all(row["reason"] not in OTHER for row in figures["unseen"]):
         notes.append(f"{share:.0%} of all pixels are foreground: does the camera move? (it must not)")
-    dark, bright = np.percentile(channel_mean(background), (2, 98))
-    if figures["frames"] > 1 and threshold is None and dark > FOG_BLACK and bright - dark < FOG_RANGE:
-        notes.append(
-            f"the background has little contrast and nothing dark, as in fog, where "
-            f"threshold={FOG_THRESHOLD:g} finds more"
-        )
     if max(figures["width"], figures["height"]) < SMALLEST:
         notes.append(
             f"frames of {figures['width']}x{figures['height']} pixels hold little; masks were compared with true ones "
@@ -101,7 +87,7 @@ def little_notes(
         cause = "" if threshold is None else f" with threshold={threshold:g}, which is 3 by default"
         notes.append(f"{where}no frame has any foreground{cause}")
     elif figures["events"] == []:
-        notes.append(f"no event: {where}{unseen}")
+        notes.append(f"no event: {where}{why_no_event}")
     return notes
 
 
@@ -130,32 +116,6 @@ def event_sentence(event: dict[str, Any]) -> str:
     span = f"{time_code(event['start'])} to {time_code(event['end'])}"
     said = f"{event['event']}: {span}, at most {event['peak_area']:.1%} of the picture"
     return ", ".join(filter(None, (said, event["note"])))
-
-
-class ColourCounts:
-    """Counts frames without colour, such as those of a camera at night, beside those that have some."""
-
-    def __init__(self) -> None:
-        self.frames = self._grey = 0
-        self._colour = 0.0  # sum over frames of the median pixel's, in grey levels
-
-    def add(self, frame: FrameArray) -> None:
-        """Take a frame (height, width, 3)."""
-        some = frame[::8, ::8]
-        colour = some.max(axis=2) - some.min(axis=2)
-        self.frames += 1
-        self._grey += bool(colour.mean() < GREY)
-        self._colour += float(np.median(colour))  # an object of colour makes no scene of colour
-
-    def notes(self) -> list[str]:
-        """Return a sentence where some frames have no colour, but the others have."""
-        others = self.frames - self._grey
-        if not self._grey or not others or self._colour < COLOURED * others:
-            return []
-        return [
-            f"{self._grey} of {self.frames} frames have no colour, unlike the others, as at night: much of them may be "
-            "taken for foreground, so separate them on their own, by start and end"
-        ]
 
 
 class MaskCounts:

@@ -200,6 +200,49 @@ class OnlineTuning:
 
 
 @dataclass(frozen=True)
+class UnseenTuning:
+    """What a camera cannot see; chosen on half of the real clips (docs/decisions/background.md) and on made ones."""
+
+    blank: float = 2.0  # grey levels: standard deviation of the pixels below which a frame is no picture
+    black: float = 16.0  # grey levels: such a frame is black
+    blank_seconds: float = 0.5  # that it lasts at least
+    still: float = 0.02  # of the values: fewer that change are no change
+    restless: float = 3.0  # frames with changes that a frozen picture may have, as compression has at key frames
+    calms: float = 0.1  # of such a frame, by which each frame without changes makes up for it
+    other_level: int = 16  # grey levels: larger differences are no matter of compression
+    other_pixels: float = 0.003  # of the values: more of these show something else
+    much_new: float = 0.1  # of the values change with the second key frame of a frozen picture
+    all_new: float = 0.6  # of the values: more change with each key frame of a camera
+    equal: float = 0.6  # of the frames are equal to the one before, if frozen and compressed
+    all_equal: float = 0.95  # the same without a sign of compression
+    noisy: float = 0.2  # of the values: more that change are noise
+    noisy_frames: float = 0.5  # of the other frames have noise, so that one without is doubtful
+    fewest_noisy: int = 20
+    whole: float = 0.95  # of the frames: a picture that stands still for all of the clip is doubtful without noise
+    frozen_seconds: float = 4.0  # that it lasts at least
+    frozen_frames: int = 50
+    check: float = 0.5  # seconds between two comparisons with the scene
+    detail: float = 2.0  # grey levels: standard deviation of a block that has details
+    alike: float = 0.6  # correlation of two blocks that look alike
+    other: float = 0.4  # of the blocks look alike: with fewer the picture is another one
+    steady: float = 0.8  # of the blocks are as in the comparison before: the picture stands still
+    steady_checks: float = 1 / 3  # of the comparisons, or it is not the picture that has changed, but what is before it
+    changed_seconds: float = 3.0  # that another picture lasts at least; live it becomes the background after one
+    changed_checks: int = 6
+    adopted: float = 60.0  # seconds after which it is the scene that the next is compared with
+    follows: float = 10.0  # seconds in which the scene follows what is seen
+    fewest_blocks: int = 6  # with details: fewer say nothing
+    grey: float = 1.0  # grey levels between the channels of a frame's pixels, on average: below, it has no colour
+    coloured: float = 4.0  # the same of the median pixel, on average over the other frames; colour clips have 6.6
+    # Grey levels of the background's 2nd percentile, which fog lifts, and of the range to the 98th. Chosen on clips in
+    # made fog (64 to 128, and 8 to 126), and on quarters of clear ones.
+    fog_black: float = 60
+    fog_range: float = 110
+    too_dark: float = 45  # grey levels of the 98th percentile: F of three darkened clips falls from 0.97 to 0.5
+    low_threshold: float = 1.5  # `python benchmarks/background.py fog`
+
+
+@dataclass(frozen=True)
 class BaselineTuning:
     """The methods to compare with, as in the literature."""
 
@@ -227,6 +270,7 @@ class Tuning:
     dynamic_background: DynamicBackgroundTuning = DynamicBackgroundTuning()
     alternating_modes: AlternatingModesTuning = AlternatingModesTuning()
     online: OnlineTuning = OnlineTuning()
+    unseen: UnseenTuning = UnseenTuning()
     baselines: BaselineTuning = BaselineTuning()
 
 

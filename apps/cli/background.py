@@ -130,6 +130,7 @@ def _follow(run: Run, source: str, options: dict[str, Any]) -> None:
     from visionnmf.apps.background import LiveCallbacks, follow_source
     from visionnmf.apps.background.event_tables import frame_row
     from visionnmf.apps.background.reports import event_sentence
+    from visionnmf.apps.background.watch import as_rows
 
     def print_frame(part: Any) -> None:
         """Print the boxes of one frame's foreground, at least of the smallest area, as a line of JSON."""
@@ -139,7 +140,15 @@ def _follow(run: Run, source: str, options: dict[str, Any]) -> None:
         """Print an event that has ended as a sentence, unless the run prints JSON or is quiet."""
         run.remark(f"event {event_sentence(event)}")
 
+    def print_unseen(unseen: Any) -> None:
+        """Print at once that the camera does not see its scene."""
+        if run.as_json:
+            echo(json.dumps({"unseen": as_rows([unseen])[0]}))
+        else:
+            run.remark(str(unseen))
+
     printed: dict[str, Any] = {"on_frame": print_frame} if run.as_json else {"on_event": print_event}
+    printed["on_unseen"] = print_unseen
     with until_signal() as ending, run.progress(source) as progress:
         callbacks = LiveCallbacks(**printed, until=ending)
         report = follow_source(source, **options, callbacks=callbacks, progress=progress)

@@ -102,7 +102,9 @@ class Run:
         self.failed += report.state == "failed"
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
-        for sentence in filter(None, (*report.warnings, *unsaid, report.error)):
+        whose = f"{report.inputs[0]}: " if self.total > 1 and report.inputs else ""
+        named = [sentence if sentence.startswith(whose) else whose + sentence for sentence in report.warnings]
+        for sentence in filter(None, (*named, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
@@ -115,7 +117,8 @@ class Run:
                 marks = "".join(f" {numbers[note]}" for note in notes if self._noted[note] > 1)
                 notes = [f"{numbers[note]} {note}" for note in notes if self._noted[note] == 1]
                 lines = [line + marks for line in lines[:1]] + lines[1:]
-            for line in replace(report, lines=lines, notes=notes).as_lines(files=self.names_files or not several):
+            shown = replace(report, lines=lines, notes=notes, warnings=[])
+            for line in shown.as_lines(files=self.names_files or not several):
                 self.remark(line)
         elif report.state == "exists" and not several and not (self.skip_existing and verbosity().quiet):
             hint = "" if self.skip_existing or self.total > 1 else f"; {GIVE_FORCE}"  # `end` gives it for several

@@ -106,6 +106,11 @@ class BackgroundPage(Page):
         share = getattr(found, "foreground_share", None) if report.figures.get("frames") else None
         return [None if events is None else len(events), share if share is None else share_cell(share)]
 
+    def state(self, report: Report) -> str:
+        """Return what became of a video, and why the camera could not see."""
+        reasons = dict.fromkeys(row["reason"] for row in report.figures.get("unseen", ()))
+        return ", ".join([super().state(report), *reasons])
+
     def text(self, report: Report) -> list[str]:
         """Return the lines, without those of events, which are a block."""
         return [line for line in report.lines if not line.startswith(("  events", "    "))]

@@ -127,10 +127,14 @@ class Page:
         """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
         words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
         name = self.name(report)
-        row = [cell(name, href=link), *self.numbers(report), STATES[report.state], words.removeprefix(f"{name}: ")]
+        row = [cell(name, href=link), *self.numbers(report), self.state(report), words.removeprefix(f"{name}: ")]
         file = written(report, self.pictured) if len(self.rows) < MOST_ROWS else ""
         image = self.image(file, name, SMALL) if self.pictured and Path(file).is_file() else None
         return [cell("") | {"image": image}] * bool(self.pictured) + row
+
+    def state(self, report: Report) -> str:
+        """Return what became of an input, in words."""
+        return STATES[report.state]
 
     def numbers(self, report: Report) -> list[Any]:
         """Return the numbers of an input in that table, also of one that failed."""

@@ -43,7 +43,7 @@ class Background(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.video = self.choice(napari_viewer, Image, "video")
+        self.video = self.choice(napari_viewer, Image, "video", axes=3)
         self.read = [control(VideoSettings, "start", step=0.5), control(VideoSettings, "end", SECONDS, step=0.5)]
         self.read += [control(VideoSettings, "scale", step=0.05), control(VideoSettings, "every")]
         self.n_components = control(ModelSettings, "n_components")
@@ -58,11 +58,15 @@ class Background(Panel):
         controls = [self.video, *self.read, self.n_components, self.learn, self.threshold, self.min_area, *drawn]
         super().__init__(napari_viewer, controls)
         self.learn.changed.connect(self._learn)
-        for each in (self.threshold, self.min_area):
+        for each in (self.video, self.threshold, self.min_area):
             each.changed.connect(self.mask)
         for name in COLOURS:
             self.follow(self.regions[name], ("data",), self.mask)
             self.draw[name].changed.connect(lambda _, name=name: self._new_region(name))
+        after, events = self.later(self._say_time), (napari_viewer.dims.events, napari_viewer.layers.events)
+        for event in (events[0].current_step, events[1].removed, self.video.changed):
+            event.connect(after)
+        after()
 
     def _learn(self) -> None:
         """Read the chosen seconds and learn their background."""
@@ -95,16 +99,14 @@ class Background(Panel):
             self.state.value = found
             return
         self._learnt, self._raw = found, {}
-        n, *shape = found.frames.shape[:3]
         size = 1 / found.video.scale
         self.put(Image, SCENE, found.model.background_, scale=(size, size), visible=False)
         place = {"scale": (found.video.every, size, size), "translate": (found.first, 0, 0)}
-        layer = self.put(Labels, OUTPUT, np.zeros((n, *shape), np.uint8), **place)
+        layer = self.put(Labels, OUTPUT, np.zeros(found.frames.shape[:3], np.uint8), above=self.video.value, **place)
         layer.colormap = {COUNTS: "red", TOO_SMALL: "yellow", None: "transparent"}
         self.viewer.dims.set_current_step(0, found.first + self._shown()[0] * found.video.every)
-        for event in (self.viewer.dims.events.current_step, self.viewer.layers.events.removed):
-            event.connect(self._beyond)
-        self._beyond()
+        self.uncover(self.video)
+        self._say_time()
         self.mask()
 
     def _shown(self) -> tuple[int, int]:
@@ -114,19 +116,26 @@ class Background(Panel):
         shown = min(max(at, 0), len(self._learnt.frames) - 1)
         return shown, at - shown
 
-    def _beyond(self, *_: Any) -> None:
-        """Say in the picture if it was not learnt, because no foreground there does not mean that nothing was found."""
-        assert self._learnt is not None
-        text, video, beyond = self.viewer.canvas.overlays.text, self._learnt.video, self._shown()[1]
-        side = f"before {video.start:g} s" if beyond < 0 else f"after {video.end:g} s"
-        text.text = f"Frames {side} were not learnt: their foreground is not known."
-        text.visible = bool(beyond) and self.made(OUTPUT) is not None
+    def _say_time(self) -> None:
+        """Say in the picture when it is shown, and if it was not learnt, so that nothing is known of its foreground."""
+        if self.made(OUTPUT) is None:
+            self.command.value = self.python.value = ""
+        frame, layer = round(self.viewer.dims.point[0]), self.video.value
+        times = getattr(layer.data, "times", ()) if layer is not None and layer.visible else ()
+        said = [f"{times[frame]:.2f} s"] if 0 <= frame < len(times) else []
+        if self._learnt is not None and self.made(OUTPUT) is not None and (beyond := self._shown()[1]):
+            side = f"before {self._learnt.video.start:g} s" if beyond < 0 else f"after {self._learnt.video.end:g} s"
+            said.append(f"Frames {side} were not learnt: their foreground is not known.")
+        self.viewer.canvas.overlays.text.update({"text": "\n".join(said), "visible": bool(said)})
 
     def mask(self, *_: Any) -> None:
         """Show the foreground with the present settings, of the frame that is looked at first."""
-        learnt, layer = self._learnt, self.made(OUTPUT)
+        learnt, layer, video = self._learnt, self.made(OUTPUT), self.video.value
         if learnt is None or layer is None:
             return
+        if video is None or source_of(video) != learnt.source:
+            self.command.value = self.python.value = ""
+            return self.done("Press Learn: another video is chosen.")
         records: dict[str, Any] = {
             "video": learnt.video,
             "region": RegionSettings(**{name: _texts(choice.value) for name, choice in self.regions.items()}),
@@ -151,9 +160,9 @@ class Background(Panel):
                     masks[number] = _counted(region.inside(raw[number]), area)
                     yield number
 
-        self.work("Masking ...", work, self._masked)
         self.command.value = command("background", learnt.source, **records)
         self.python.value = call("visionnmf.apps.background", "process_video", learnt.source, **records)
+        return self.work("Masking ...", work, self._masked)
 
     def _masked(self, number: int) -> None:
         """Show the masks again if that of the frame that is looked at has changed."""
@@ -166,7 +175,8 @@ class Background(Panel):
     def _new_region(self, name: str) -> None:
         """Add a layer to draw a region on."""
         look = {"edge_color": COLOURS[name], "face_color": "transparent", "edge_width": 2}
-        self.choose(self.regions[name], self.viewer.add_shapes(name=name, ndim=2, **look), "add_polygon")
+        layer = self.viewer.add_shapes(name=name, ndim=2, **look)
+        self.viewer.layers.selection.active, layer.mode, self.regions[name].value = layer, "add_polygon", layer
 
 
 def _counted(mask: NDArray[np.uint8], min_area: float) -> NDArray[np.uint8]:

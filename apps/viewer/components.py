@@ -10,7 +10,6 @@ from magicgui.widgets import PushButton
 from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
 from matplotlib.figure import Figure
 from napari.layers import Image
-from numpy.typing import NDArray
 
 from visionnmf import NMF, choices
 from visionnmf.apps.settings import Option, Seed, options_of, settings
@@ -18,7 +17,7 @@ from visionnmf.apps.settings import Option, Seed, options_of, settings
 from .layers import SOURCE, holds, samples_of, source_of
 from .panel import FIRST, Panel, control
 
-FACTORS = "components", "codes"
+PICTURES, CURVES = "pictures", "curves"  # results, of which either may be the codes; a layer keeps its number of axes
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
 
 
@@ -39,7 +38,7 @@ class Components(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.stack = self.choice(napari_viewer, Image, "image stack")
+        self.stack = self.choice(napari_viewer, Image, "image stack", axes=3)
         self.controls = [control(FactorSettings, field.name) for field in options_of(FactorSettings)]
         self.start = PushButton(text="Factorise")
         super().__init__(napari_viewer, [self.stack, *self.controls, self.start], has_command=False)
@@ -56,32 +55,32 @@ class Components(Panel):
             return self.say("Open an image stack first.")
         data, rgb, wanted = layer.data, layer.rgb, FactorSettings(**{each.name: each.value for each in self.controls})
 
-        def work() -> tuple[Any, dict[str, NDArray[Any]], str]:
-            """Return the layer, components and codes, those that are pictures as such, and how to repeat them."""
+        def work() -> tuple[Any, ...]:
+            """Return the layer, the factor that is pictures and the other one, their names, and how to repeat them."""
             X, shape = samples_of(data, wanted.samples, rgb=rgb)
             model = NMF(wanted.n_components, loss=wanted.loss, random_state=wanted.random_state)
-            codes = model.fit_transform(X)
-            factors = dict(zip(FACTORS, (model.components_, codes), strict=True))
-            shown = "codes" if wanted.samples == "pixels" else "components"
-            factors[shown] = (codes.T if shown == "codes" else model.components_).reshape(-1, *shape)
-            return layer, factors, _repeated(layer, data, wanted)
+            factors = [model.fit_transform(X), model.components_]
+            names = ("codes", "components")[:: 1 if wanted.samples == "pixels" else -1]
+            pictures, curves = (factors[0].T, factors[1]) if names[0] == "codes" else factors[::-1]
+            return layer, pictures.reshape(-1, *shape), curves, names, _repeated(layer, data, wanted)
 
         return self.work(f"Factorising ... {FIRST}", work, self._show)
 
-    def _show(self, found: tuple[Any, dict[str, NDArray[Any]], str]) -> None:
+    def _show(self, found: tuple[Any, ...]) -> None:
         """Show the pictures in place of the stack, the other factor as a curve of each component, and how to repeat."""
-        layer, factors, self.python.value = found
-        for name, data in factors.items():
-            self.put(Image, name, data, visible=data.ndim == 3).events.visible.connect(self._fit)
-            if data.ndim == 2:
-                self.curves.figure.clear()
-                axes = self.curves.figure.subplots()
-                axes.plot(data.T if name == "components" else data, marker=".")
-                axes.set(title=name, xlabel="number in the stack")
-                axes.locator_params("x", integer=True)
-                axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
-                self.curves.draw_idle()
-        layer.events.visible.connect(self._fit)
+        layer, pictures, curves, names, self.python.value = found
+        shown, other = self.put(Image, PICTURES, pictures), self.put(Image, CURVES, curves, visible=False)
+        other.name = CURVES  # because names are unique, and may be exchanged
+        shown.name, other.name = names
+        self.curves.figure.clear()
+        axes = self.curves.figure.subplots()
+        axes.plot(curves.T if names[1] == "components" else curves, marker=".")
+        axes.set(title=names[1], xlabel="number in the stack")
+        axes.locator_params("x", integer=True)
+        axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
+        self.curves.draw_idle()
+        for each in (layer, shown, other):
+            each.events.visible.connect(self._fit)
         layer.visible = False
         self.native.layout().insertWidget(len(self.controls) + 2, self.curves)  # below the button
         self.viewer.dims.set_point(-3, 0)
@@ -89,8 +88,7 @@ class Components(Panel):
 
     def _fit(self, *_: Any) -> None:
         """End the slider with what is seen, not with the hidden stack, and give each picture its own contrast."""
-        pictures = next((each for each in map(self.made, FACTORS) if each is not None and each.ndim == 3), None)
-        shown = [layer for layer in self.viewer.layers if layer.visible and layer.ndim == 3]
+        pictures, shown = self.made(PICTURES), [each for each in self.viewer.layers if each.visible and each.ndim == 3]
         if pictures is not None and shown:
             self.viewer.dims.set_range(-3, (0, max(layer.extent.world[1][0] for layer in shown), 1))
             pictures.reset_contrast_limits()

@@ -21,6 +21,7 @@ from visionnmf.io.model_file import kind_of
 MOST = 1 << 28  # values of a stack that is factorised
 SOURCE = "visionnmf"  # where the metadata of a layer say from which file it is
 OF = "scribbles of"  # where they say of which image they are: its stem, or the id of its layer
+BY_HAND = "segments (by hand)"  # the layer of what was drawn on segments before they were cut again, and its mark
 
 Layer = tuple[Any, dict[str, Any], str]  # data, attributes and type, as napari's readers return them
 
@@ -95,6 +96,7 @@ def write_labels(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
         got = f"shape {labels.shape}, from {labels.min()} to {labels.max()}"
         raise ParameterError(f"labels must be a picture of whole numbers from 0 to 65535; got {got}")
     write_image(path, (labels.astype(np.int64) - 1).astype(np.uint16), force=True)  # 0 becomes 65535
+    attributes.get("metadata", {}).pop(BY_HAND, None)  # the layer's own, which is saved now
     return [path]
 
 

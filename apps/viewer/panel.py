@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from magicgui.widgets import ComboBox, Container, Label, PushButton, TextEdit, create_widget
@@ -17,6 +16,8 @@ from qtpy.QtWidgets import QApplication
 
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import VisionNMFError
+
+from .layers import source_of
 
 FIRST = "(longer the first time, when machine code is compiled or loaded)"
 
@@ -60,34 +61,43 @@ class Panel(Container):
             button = PushButton(text=f"Copy {text.label}")
             button.changed.connect(lambda *_, text=text: QApplication.clipboard().setText(text.value))
             shown += [text, button]
+        self._made: dict[str, Any] = {}  # layers of results by the names that they were made with
         self._worker: Any = None
         self._waiting: tuple[Any, ...] = ()
         self._said = ""  # what stays in sight after the work
         super().__init__(widgets=[*controls, self.state, *shown])
         self.state.native.setWordWrap(True)
 
-    @cached_property  # there before `__init__`, because controls that are given to it look here
-    def _made(self) -> dict[str, Any]:
-        """The layers of results by the names that they were made with; others may have the same names."""
-        return {}
-
     def made(self, name: str) -> Any:
         """Return the layer of a result, or None if there is none or it was removed."""
         found = self._made.get(name)
         return next((layer for layer in self.viewer.layers if layer is found), None)
 
-    def choice(self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False) -> ComboBox:
-        """Return a control that chooses a layer of a kind; the panel's own results are left out."""
+    def choice(self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False, axes: int = 0) -> ComboBox:
+        """Return a control that chooses a layer of a kind, but no own result; opened files of `axes` at once."""
 
         def there(box: Any) -> list[Any]:
             """Return the layers that there are at present."""
             for number in range(bool(optional), box.native.count()):  # a layer that was renamed stays chosen
                 box.native.setItemText(number, box.native.itemData(number).name)
-            own = [*map(id, self._made.values())]
+            own = [*map(id, getattr(self, "_made", {}).values())]  # none before `__init__`, which is given controls
             found = [layer for layer in viewer.layers if isinstance(layer, kind) and id(layer) not in own]
             return found[::-1] if kind is Image else found  # the picture on top, which is seen, comes first
 
-        return ComboBox(label=label, choices=there, nullable=optional)
+        def opened(event: Any) -> None:
+            """Choose the layer of a file, because it covers the others."""
+            if (
+                isinstance(event.value, kind)
+                and event.value.ndim == axes
+                and source_of(event.value)
+                and self._is_open()
+            ):
+                box.reset_choices()
+                box.value = event.value
+
+        box = ComboBox(label=label, choices=there, nullable=optional)
+        viewer.layers.events.inserted.connect(opened)
+        return box
 
     def later(self, action: Callable[..., None]) -> Callable[..., None]:
         """Return what calls `action` after an event, because napari's polygon and bucket draw after `paint`."""
@@ -95,27 +105,21 @@ class Panel(Container):
 
     def follow(self, choice: ComboBox, events: Sequence[str], action: Callable[..., None]) -> None:
         """Call `action` when another layer is chosen, and after events of the chosen one."""
-        listened, after = list[Any](), self.later(action)
+        after = self.later(action)
 
         def listen(layer: Any) -> None:
-            """Leave the old layer for the new one."""
-            for emitter in listened:
-                emitter.disconnect(after)
-            listened[:] = [] if layer is None else [getattr(layer.events, event) for event in events]
-            for emitter in listened:
-                emitter.connect(after)
+            """Listen to a layer also after another one is chosen, when its events change nothing."""
+            for event in () if layer is None else events:
+                getattr(layer.events, event).connect(after)  # once, however often
             action()
 
         choice.changed.connect(listen)
 
-    def choose(self, choice: ComboBox, layer: Any, mode: str) -> None:
-        """Choose a layer to draw on, and take the tool."""
-        self.viewer.layers.selection.active, layer.mode, choice.value = layer, mode, layer
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is worked on, or waits."""
-        return self._worker is not None or bool(self._waiting)
+    def uncover(self, *chosen: ComboBox) -> None:
+        """Hide what else could be chosen, which may lie above."""
+        for each in filter(None, (layer for choice in chosen for layer in choice.choices)):
+            if each.visible != (each in [choice.value for choice in chosen]):  # else napari would take the brush away
+                each.visible = not each.visible
 
     def work(self, doing: str, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Call a function in a thread, and `done` with what it returns, or with each thing that a generator yields."""
@@ -150,8 +154,8 @@ class Panel(Container):
         self.state.value = self._said = what
 
     def _is_open(self) -> bool:
-        """Return whether napari's window is there."""
-        return isalive(self.native) and self.native.window().isVisible()
+        """Return whether napari's window is there, also behind a dock that floats, or is hidden."""
+        return isalive(self.native) and bool(dock := self.native.parent()) and dock.parent().isVisible()
 
     def say(self, problem: str | Exception) -> None:
         """Show what is missing or wrong, and keep it in sight when napari's notification goes away."""
@@ -159,19 +163,19 @@ class Panel(Container):
         self.state.value = self._said = str(problem) if ours else f"{type(problem).__name__}: {problem}"
         show_error(self._said)
 
-    def put(self, kind: type[Any], name: str, data: Any, **attributes: Any) -> Any:
-        """Show data in the layer of this result, made where there is none of as many axes; return the layer."""
+    def put(self, kind: type[Any], name: str, data: Any, *, above: Any = None, **attributes: Any) -> Any:
+        """Show data in the layer of this result, made where there is none, `above` its picture; return the layer."""
         layers, layer = self.viewer.layers, self.made(name)
-        if layer is not None and layer.ndim == data.ndim:
+        if layer is not None:
             exchange(layer, data)
             for attribute in attributes.keys() & {"scale", "translate"}:
                 setattr(layer, attribute, attributes[attribute])
-            return layer
-        if layer is not None:
-            layers.remove(layer)
-        chosen = list(layers.selection)
-        self._made[name] = layer = kind(data, name=name, **attributes)  # known before the choices are updated
-        self.viewer.add_layer(layer)
-        if chosen:  # a new layer would take the brush away from that which is drawn on
-            layers.selection = chosen
+        else:
+            chosen = list(layers.selection)
+            self._made[name] = layer = kind(data, name=name, **attributes)  # known before the choices are updated
+            self.viewer.add_layer(layer)
+            if chosen:  # a new layer would take the brush away from that which is drawn on
+                layers.selection = chosen
+        if above is not None and layers.index(layer) < layers.index(above):
+            layers.move(layers.index(layer), layers.index(above) + 1)
         return layer

@@ -14,7 +14,6 @@ from magicgui.widgets import ComboBox, FileEdit, PushButton
 from napari.layers import Image, Labels
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
-from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QMessageBox
 
 from visionnmf import choices
@@ -27,23 +26,12 @@ from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegment
 from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
 from visionnmf.io import output_folder, record_of, recording, stem_of, together
 
-from .layers import LABELS, OF, SCRIBBLES, call, command, holds, photographs, read, source_of, write_labels
+from .layers import BY_HAND, LABELS, OF, SCRIBBLES, call, command, holds, photographs, read, source_of, write_labels
 from .panel import FIRST, Panel, control, exchange
 
-OUTPUT, BY_HAND = "segments", "segments (by hand)"
+OUTPUT = "segments"
+NOTHING = "No segments yet: press Segment, or draw a scribble on each thing, or draw on the layer of segments."
 WAYS = {"scale": "scale", "number of segments": "n_segments", "scribbles alone": "markers"}
-
-
-class _Closing(QObject):
-    """Asks before napari's window closes if there is unsaved work."""
-
-    def eventFilter(self, window: Any, event: Any) -> bool:
-        """Return whether the window stays open."""
-        if event.type() != QEvent.Type.Close or not self.is_unsaved():
-            return False
-        answer = QMessageBox.question(window, "Segment", "Not everything in Segment is saved. Close all the same?")
-        event.setAccepted(answer == QMessageBox.StandardButton.Yes)
-        return not event.isAccepted()
 
 
 class Segment(Panel):
@@ -51,7 +39,7 @@ class Segment(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.image = self.choice(napari_viewer, Image, "image")
+        self.image = self.choice(napari_viewer, Image, "image", axes=2)
         self.start = PushButton(text="Segment", tooltip="Find the tree of regions; what follows then works at once.")
         self.way = ComboBox(label="by", choices=list(WAYS.items()), value="scale")
         self.scale = control(WantedSegments, "scale", load_border_model().scale, widget_type="FloatSlider", step=0.001)
@@ -75,9 +63,8 @@ class Segment(Panel):
         self._parent = Path()  # the folder that is chosen until the user chooses another
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
         super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save, self.following])
-        closing = _Closing(self.native)
-        closing.is_unsaved = self._is_unsaved
-        self.later(lambda: self.native.window().installEventFilter(closing))()
+        self.later(self._ask_before_closing)()
+        napari_viewer.layers.events.removed.connect(self._drawn_on)
         self.start.changed.connect(self.grow)
         self.following.changed.connect(self._next)
         self.image.changed.connect(self._take)
@@ -113,10 +100,7 @@ class Segment(Panel):
         if self.markers.value is None:
             self._take()
         self._reopen() if is_new and not self._is_other() else self.cut()
-        image = self.image.value  # other pictures, and what was drawn for them, would hide this one
-        for each in (*self.image.choices, *filter(None, self.markers.choices)):
-            if each.visible != (each in (image, self.markers.value)):  # else napari would take the brush away
-                each.visible = not each.visible
+        self.uncover(self.image, self.markers)
 
     def _take(self) -> None:
         """Choose the chosen image's own scribbles, or none, and cut."""
@@ -150,7 +134,8 @@ class Segment(Panel):
                 self.formats.value = tuple(settings.get("formats", self.formats.value))
                 self.scale.value = settings.get("scale", load_border_model().scale)
                 self.number.value = settings.get("n_segments", self.number.value)
-                self.way.value = next((way for way in WAYS.values() if way in settings), "scale")
+                first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
+                self.way.value = next((way for way in WAYS.values() if way in settings), first)
 
         def show() -> None:
             """Show the labels of the file, which may have been drawn by hand."""
@@ -161,12 +146,27 @@ class Segment(Panel):
 
         self.cut(then=show if is_ours else lambda: None)
 
-    def _is_unsaved(self) -> bool:
-        """Return whether something was drawn, or cut in another way, since it was saved or opened."""
-        layer, (_, labels, marks) = self.made(OUTPUT), self._kept
-        aside = any(each.metadata.get(BY_HAND, self) is self._image for each in self.viewer.layers)
-        is_same = (layer is None or np.array_equal(layer.data, labels)) and np.array_equal(self._marks(), marks)
-        return self.image.value is not None and (aside or not is_same)
+    def _unsaved(self) -> str:
+        """Return which layers are not what was saved or opened last, and how to save them; nothing if all are."""
+        own = self.made(OUTPUT), self.markers.value
+        aside = [each for each in self.viewer.layers if BY_HAND in each.metadata]
+        there = dict.fromkeys(each for each in (*own, *aside) if each is not None and each.data.any())
+        left = [each for each in there if not any(np.array_equal(each.data, kept) for kept in self._kept[1:])]
+        cure = "press Save" if {*left} & {*own} else "select it and press File > Save"
+        return f"Not saved: {', '.join(each.name for each in left)}; {cure}." if left else ""
+
+    def _ask_before_closing(self) -> None:
+        """Let napari's window ask if there is unsaved work; the cross only hides this widget, so that it still can."""
+        window, dock = self.native.window(), self.native.parent()
+        close, dock.destroyOnClose = window.closeEvent, dock.hide
+
+        def ask(event: Any) -> None:
+            """Close if nothing is unsaved, or a person leaves it."""
+            unsaved, yes = self._unsaved() if self._is_open() else "", QMessageBox.StandardButton.Yes
+            leaves = not unsaved or QMessageBox.question(window, "Segment", f"{unsaved} Close all the same?") == yes
+            close(event) if leaves else event.ignore()
+
+        window.closeEvent = ask
 
     def _next(self) -> None:
         """Open the next photograph of the folder in place of this one; unsaved work is left when asked twice."""
@@ -174,9 +174,9 @@ class Segment(Panel):
         source = None if image is None or not image.rgb else source_of(image)
         if source is None or not os.path.exists(source):
             return self.say("Open a photograph by visionnmf view first.")
-        if self._is_unsaved() and self._asked != [Path(source)]:
+        if (unsaved := self._unsaved()) and self._asked != [Path(source)]:
             self._asked = [Path(source)]
-            return self.say("Not everything here is saved; press Save, or Next photograph again to leave it.")
+            return self.say(f"{unsaved} Or press Next photograph again to leave it.")
         for file in (each for each in photographs(Path(source).parent) if each > source):
             try:
                 ((data, attributes, _),) = read(file)
@@ -186,14 +186,18 @@ class Segment(Panel):
             # layers are used again, because napari 0.9 crashes where some go and others come
             image.data, image.name, image.metadata = data, attributes["name"], attributes["metadata"]
             self._labels, self._found = np.zeros(data.shape[:2], np.uint16), None
-            self._kept = None, self._labels, None
-            marks = self.markers.value
-            for each in filter(None, (marks, self.made(OUTPUT))):
+            marks, segments, selected = self.markers.value, self.made(OUTPUT), self.viewer.layers.selection
+            for each in filter(None, (marks, segments)):
+                each.brush_size = max(1, round(each.brush_size * min(data.shape[:2]) / min(each.data.shape)))
                 exchange(each, self._labels.copy())
             for each in filter(None, self.markers.choices):  # what was drawn for the photograph before
-                each.metadata = dict(item for item in each.metadata.items() if item != (OF, image.unique_id))
+                left = (OF, image.unique_id), (BY_HAND, True)
+                each.metadata = dict(item for item in each.metadata.items() if item not in left)
             if marks is not None:
                 marks.name, marks.metadata, marks.selected_label = "scribbles", {OF: image.unique_id}, 1
+            drawn = segments if segments in selected and segments.mode != "pan_zoom" else marks
+            if drawn is not None:
+                selected.active, drawn.mode = drawn, "paint"
             self.viewer.reset_view()
             return self.grow()
         return self.done(f"{image.name} is the last photograph of its folder.")
@@ -210,14 +214,14 @@ class Segment(Panel):
         marks, way = self._marks(), self.way.value
         if marks is not None and self.image.value is not None:
             self.markers.value.metadata.setdefault(OF, self.image.value.unique_id)
-        if marks is None and way == "markers":
-            return self.say("Draw a scribble on each thing first.")
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
         wanted = WantedSegments(**given)
         image, trees, count = self._image, self._trees, wanted.n_segments
 
         def work() -> tuple[WantedSegments, NDArray[Any] | None, SegmentationResult, NDArray[np.uint16]]:
             """Return the settings, scribbles, segments, and labels for napari, whose 0 is no segment."""
+            if not given and marks is None:  # nothing, on which a person may draw
+                return wanted, None, trees[0], np.zeros(image.shape[:2], np.uint16)
             key = count if count is not None and count > max(FEW, trees[0].hierarchy.n_regions) else 0
             if key not in trees:  # superpixels, which need a finer tree
                 trees[key] = segment(np.asarray(image), key)
@@ -226,21 +230,18 @@ class Segment(Panel):
 
         def show(found: Any) -> None:
             """Show segments, and how to repeat them."""
-            self.done(counted(len(found[2].sizes), "segment"))
+            self.done(counted(len(found[2].sizes), "segment") if found[3].any() else NOTHING)
             if self._by_hand():
                 if self._found and found[0] == self._found[0] and np.array_equal(found[1], self._found[1]):
                     return self._repeat()  # nothing else was asked for
-                data, about = self.made(OUTPUT).data, {BY_HAND: self._image}
-                kept = self.put(Labels, BY_HAND, data, visible=False, metadata=about)
+                kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False, metadata={BY_HAND: True})
                 self._made.pop(BY_HAND)  # the next one gets a layer of its own
                 show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
             self._found, self._labels = found[:3], found[3]
             if self._kept[1] is None:
                 self._kept = None, self._labels, None
-            layer = self.put(Labels, OUTPUT, self._labels.copy(), opacity=0.5)  # copied: a person may draw on it
-            layers, picture = self.viewer.layers, self.image.value
-            if picture is not None and layers.index(layer) < layers.index(picture):
-                layers.move(layers.index(layer), layers.index(picture) + 1)
+            data = self._labels.copy()  # because a person may draw on it
+            layer = self.put(Labels, OUTPUT, data, above=self.image.value, opacity=0.5)
             for emitter in (layer.events.paint, layer.events.set_data):
                 emitter.connect(self._drawn_on)  # once, however often
             self._repeat()
@@ -256,13 +257,16 @@ class Segment(Panel):
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does."""
         self._asked = []
-        if self._found is None or self._is_other():
+        self.command.value = self.python.value = ""
+        if self._found is None or None in (self.made(OUTPUT), self.image.value) or self._is_other():
             return
-        (wanted, marks, _), (folder, labels, drawn), self.command.value = self._found, self._kept, ""
+        (wanted, marks, _), (folder, labels, drawn) = self._found, self._kept
         if self._by_hand():
             self.python.value = "# No command repeats what was drawn by hand on the segments; Save writes it."
             if not np.array_equal(labels, self.made(OUTPUT).data):
                 self.done("The segments were drawn on, which is not saved yet.")
+        elif not self._labels.any():
+            self.python.value = f"# {NOTHING}"
         elif self._source is None:
             self.python.value = "# The layer is not what a file holds; save it first, and open the file."
         elif marks is not None and not np.array_equal(marks, drawn):
@@ -291,7 +295,7 @@ class Segment(Panel):
         layer, empty = self.markers.value, np.zeros(image.data.shape[:2], np.uint16)
         if layer is None or not np.array_equal(layer.data, empty):
             layer = self._to_draw_on(empty, name="scribbles", metadata={OF: image.unique_id})
-        return self.choose(self.markers, layer, "paint")
+        self.viewer.layers.selection.active, layer.mode, self.markers.value = layer, "paint", layer
 
     def _to_draw_on(self, data: Any, **attributes: Any) -> Any:
         """Return a new layer of scribbles, with a brush that fits."""
@@ -311,16 +315,15 @@ class Segment(Panel):
     def _save(self) -> None:
         """Write the labels that are seen, scribbles, and formats; files that were not opened here when asked twice."""
         segments = self.made(OUTPUT)
-        if segments is None or self._found is None:
-            return self.say("Press Segment first.")
+        if segments is None or self._found is None or not segments.data.any():
+            return self.say(NOTHING)
         if self._is_other():
             return None
         wanted, marks, result = self._found
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
         given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
-        files = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])]
-        others = self._formatted()
+        files, others = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])], self._formatted()
         if self._by_hand():
             given["labels"] = "drawn by hand"
             sizes = np.bincount(segments.data.ravel())
@@ -349,5 +352,5 @@ class Segment(Panel):
             return self.say(error)
         self._seen |= dict.fromkeys((*files, *others), self._image)
         self._kept = self.folder.value, segments.data.copy(), marks
-        self.done(f"Saved {', '.join(each.name for each in (*files, *others))}.")
-        return self._repeat()
+        self._repeat()
+        return self.done(f"Saved {', '.join(each.name for each in (*files, *others))}.")

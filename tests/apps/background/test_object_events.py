@@ -136,6 +136,18 @@ def test_what_is_short_or_noise_is_no_event():
     assert len(events_of(30, (RED, passing(3, 10, 2, end=7)), min_length=0.4)) == 1
 
 
+def test_what_fills_the_picture_at_once_is_an_event_of_its_own():
+    person = (RED, passing(0, 10, 1))
+    events = events_of(90, person, (BLUE, lambda i: [(0, 0, WIDTH, HEIGHT)] if 40 <= i < 60 else []))
+    largest = max(events, key=lambda event: event.peak_area)
+    assert largest.peak_area == 1.0 and (round(largest.first * RATE), round(largest.last * RATE)) == (40, 59)
+
+
+def test_a_person_who_comes_near_is_one_event():
+    near = lambda i: [(max(0, 90 - 2 * i), max(0, 40 - i), min(WIDTH, 8 + 4 * i), min(HEIGHT, 10 + 2 * i))]  # noqa: E731
+    assert len(events_of(60, (RED, near))) == 1
+
+
 def test_a_frame_of_specks_is_bounded():
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     mask[::2, ::2] = 255

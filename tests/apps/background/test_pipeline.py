@@ -141,7 +141,7 @@ def test_frames_without_colour_among_others_are_noted(live, tmp_path):
 
     def told(name, frames):
         path = write_video(tmp_path / name, frames, codec="ffv1")
-        notes = (follow if live else separate)(path, out=tmp_path, force=True).notes
+        notes = (follow if live else separate)(path, out=tmp_path, force=True).warnings
         return [note.partition(", ")[0] for note in notes if "colour" in note]
 
     assert told("day.mkv", street) == []
@@ -164,7 +164,7 @@ def test_fog_is_noted(live, tmp_path):
         ("asked", street * 0.3 + 91, {"threshold": 1.5}, False),
     ):
         path = write_video(tmp_path / f"{name}.mkv", frames.astype(np.uint8), codec="ffv1")
-        notes = run(path, out=tmp_path, force=True, **options).notes
+        notes = run(path, out=tmp_path, force=True, **options).warnings
         assert any("as in fog, where threshold=1.5 finds more" in note for note in notes) == noted, notes
 
 
@@ -233,7 +233,7 @@ def test_a_truncated_video_says_so(clip, tmp_path):
     report = separate(cut, out=tmp_path / "out")
     assert report.truncated
     assert 0 < report.frames < N_FRAMES
-    assert f"cut off: read {report.frames_read} of {N_FRAMES} declared frames" in str(report)
+    assert f"read {report.frames_read} of {N_FRAMES} declared frames" in str(report)
     assert len(read(tmp_path / "out" / "cut_foreground.mkv")[0]) == report.frames
 
 

@@ -1,5 +1,6 @@
 """A virtual screen with the real napari, for tests of the widgets."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ def screen():
     trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True)
     assert trial.returncode == 0, f"Qt cannot open a window; docs/view.md lists what Debian needs\n{trial.stderr}"
     yield
+    gc.collect()  # windows, which would miss their screen
     if before is None:
         del os.environ["DISPLAY"]
     else:

@@ -126,6 +126,7 @@ def test_each_frame_of_a_video_is_that_of_the_reader_in_any_order(name, codec, o
         np.testing.assert_array_equal(frames[number], expected[number])
     np.testing.assert_array_equal(frames[80:3:-9, 5:7, 3], expected[80:3:-9, 5:7, 3])
     np.testing.assert_array_equal(np.asarray(frames), expected)
+    np.testing.assert_allclose(frames.times, [frame.time for frame in VideoReader(path).timed()], atol=1e-3)
     with pytest.raises(IndexError):
         frames[len(expected)]
 

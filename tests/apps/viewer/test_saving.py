@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 
+import cv2
 import numpy as np
 import pytest
 from helpers import run_command
@@ -159,8 +160,7 @@ def test_another_image_is_neither_cut_nor_saved_before_it_is_segmented(viewer, p
     for name in ("bird", "small"):
         ((data, attributes, _),) = read(tmp_path / f"{name}.png")
         viewer.add_image(data, **attributes)
-        assert widget.image.value is viewer.layers["photo"]
-        widget.image.value = viewer.layers[name]
+        assert widget.image.value is viewer.layers[name]  # which is seen
         for act in (lambda: None, lambda: setattr(widget.scale, "value", 0.7), lambda: click(widget.save)):
             act()
             wait(widget)
@@ -312,7 +312,7 @@ def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewe
         draw()
         wait(widget)
         click(widget.following)  # asks again after a further stroke
-        assert "Not everything here is saved" in SAID[0][-1] and widget.image.value.name == "bird"
+        assert "Not saved: " in SAID[0][-1] and widget.image.value.name == "bird"
     click(widget.save)
     click(widget.following)
     wait_for_next(widget, "photo")  # neither the damaged one nor results
@@ -329,7 +329,7 @@ def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewe
     stroke(widget.markers.value, 1, 60, (40, 400))
     wait(widget)
     click(widget.following)
-    assert "Not everything here is saved" in SAID[0][-1]
+    assert "Not saved: " in SAID[0][-1]
     click(widget.following)  # leaves it
     wait_for_next(widget, "zoo")
     assert not widget.markers.value.data.any() and not (tmp_path / "photo_labels.png").exists()
@@ -362,7 +362,7 @@ def test_annotation_goes_on_the_day_after(draws, viewer, photo, tmp_path, reques
     for number, name in enumerate(names[1:], start=2):
         if draws:
             layer = widget.markers.value
-            another.layers.selection.active, layer.mode, layer.selected_label = layer, "paint", number
+            another.layers.selection.active, layer.mode, layer.selected_label = layer, "erase", number
         click(widget.following)
         wait_for_next(widget, name)
         image, tree = read_image(tmp_path / f"{name}.png"), segment(read_image(tmp_path / f"{name}.png"))
@@ -383,6 +383,127 @@ def test_annotation_goes_on_the_day_after(draws, viewer, photo, tmp_path, reques
         np.testing.assert_array_equal(labels_of(tmp_path, f"{name}_labels.png"), expected)
         assert (tmp_path / f"{name}_scribbles.png").exists() == draws
     assert not SAID[0] and len(another.layers) == 2 + draws
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_the_brush_is_in_hand_and_fits_the_next_photograph(draws, viewer, photo, tmp_path):
+    for name, size in (("q", 0.5), ("r", 2), ("s", 1)):
+        write_image(tmp_path / f"{name}.png", cv2.resize(read_image(photo), None, fx=size, fy=size))
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    if draws:
+        click(widget.draw)
+    layer = widget.markers.value if draws else widget.made("segments")
+    layer.brush_size = 20
+    for name, size in (("q", 10), ("r", 40), ("s", 20)):
+        viewer.layers.selection.active, layer.mode = layer, "erase"
+        click(widget.following)
+        wait_for_next(widget, name)
+        assert (viewer.layers.selection.active, layer.mode, layer.brush_size) == (layer, "paint", size)
+
+
+def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_path, request):
+    import napari
+
+    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
+    widget = opened(viewer, photo, "Segment")
+    widget.way.value, widget.formats.value = "markers", ("coco",)
+    click(widget.start)
+    for name in ("photo", "zoo"):
+        wait_for_next(widget, name)
+        layer = widget.made("segments")
+        assert "draw a scribble on each thing" in widget.state.value and not SAID[0] and not widget.command.value
+        click(widget.save)
+        assert "draw a scribble on each thing" in SAID[0].pop() and not (tmp_path / f"{name}_labels.png").exists()
+        viewer.layers.selection.active, layer.mode = layer, "paint"
+        for label, row in ((1, 60), (2, 200)):
+            stroke(layer, label, row, (40, 400))
+        wait(widget)
+        click(widget.following)
+        assert "Not saved: segments; press Save." in SAID[0].pop()
+        click(widget.save)
+        assert widget.state.value == f"Saved {name}_labels.png, {name}_coco.json."
+        np.testing.assert_array_equal(labels_of(tmp_path, f"{name}_labels.png"), (layer.data.astype(int) - 1) % 65536)
+        assert len(json.loads((tmp_path / f"{name}_coco.json").read_text())["annotations"]) == 2
+        painted = layer.data.copy()
+        click(widget.following)
+    assert widget.state.value == "zoo is the last photograph of its folder."
+    another = napari.Viewer()
+    request.addfinalizer(another.close)
+    widget = opened(another, tmp_path / "zoo.png", "Segment")
+    click(widget.start)
+    wait(widget)
+    assert widget.way.value == "markers" and not SAID[0]
+    np.testing.assert_array_equal(widget.made("segments").data, painted)
+
+
+@pytest.mark.parametrize("ends", ["saved", "removed", "left"])
+def test_a_drawing_that_was_laid_aside_is_asked_about_by_name(ends, viewer, photo, tmp_path):
+    for name in ("q", "r"):
+        write_image(tmp_path / f"{name}.png", read_image(photo)[::-1])
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    stroke(widget.made("segments"), 50, 60, (40, 400))
+    widget.scale.value = 0.5
+    wait(widget)
+    click(widget.save)
+    SAID[0].clear()
+    click(widget.following)
+    assert SAID[0].pop().startswith("Not saved: segments (by hand); select it and press File > Save.")
+    layer = viewer.layers["segments (by hand)"]
+    if ends == "saved":
+        viewer.layers.selection.active = layer
+        viewer.layers.save(str(tmp_path / "aside.png"), selected=True, plugin="visionnmf")
+        assert 49 in labels_of(tmp_path, "aside.png")
+    if ends == "removed":
+        viewer.layers.remove(layer)
+    widget._repeat()  # what was asked before no longer counts
+    for name in ("q", "r"):
+        for _ in range(1 + (ends == "left" and name == "q")):
+            click(widget.following)
+        wait_for_next(widget, name)
+        assert not SAID[0] or (ends == "left" and SAID[0].pop())
+
+
+@pytest.mark.parametrize("gone", ["segments", "photo"])
+def test_no_command_is_shown_for_what_was_removed(gone, viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert widget.command.value
+    viewer.layers.remove(gone)
+    wait(widget)
+    assert not widget.command.value and not widget.python.value
+    click(widget.save)
+    assert (tmp_path / "photo_labels.png").exists() == (gone == "photo") == (not SAID[0])  # whose segments are there
+
+
+@pytest.mark.parametrize("floats", [True, False])
+def test_the_cross_of_the_widget_loses_nothing(floats, screen, photo, monkeypatch):
+    import napari
+    from napari._qt._qplugins._qnpe2 import _toggle_or_get_widget
+    from qtpy.QtWidgets import QMessageBox
+
+    asked, no = [], QMessageBox.StandardButton.No
+    monkeypatch.setattr(QMessageBox, "question", lambda *given: asked.append(given[2]) or no)
+    viewer = napari.Viewer()
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    click(widget.draw)
+    wait(widget)
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    wait(widget)
+    (dock,) = viewer.window._wrapped_dock_widgets.values()
+    dock.setFloating(floats)
+    dock.titleBarWidget().close_button.click()
+    assert not dock.isVisible()
+    viewer.window._qt_window.close()
+    assert asked == ["Not saved: segments, scribbles; press Save. Close all the same?"]
+    _toggle_or_get_widget("visionnmf", "Segment", "Segment (visionnmf)")  # as the menu does
+    assert dock.isVisible() and dock.inner_widget() is widget
+    viewer.close()
 
 
 def test_layers_that_are_renamed_stay_chosen(viewer, photo, tmp_path):
@@ -466,7 +587,7 @@ def test_closing_the_window_asks_about_unsaved_work(way, screen, photo, monkeypa
             assert len(asked) == n_asked
         assert not window.isVisible()
         viewer.close()
-    assert "not" in asked[0].lower() and "saved" in asked[0]
+    assert asked[0].startswith("Not saved: ")
 
 
 def test_a_folder_that_was_chosen_stays(viewer, photo, tmp_path):

@@ -18,6 +18,7 @@ from real_viewer import SAID, click, labels_of, needs_napari, opened, repeated, 
 from visionnmf import NMF
 from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.segmentation import segment
+from visionnmf.apps.viewer.layers import read
 from visionnmf.datasets import load_surveillance
 from visionnmf.io import VideoReader, read_image, write_image
 
@@ -102,7 +103,7 @@ def test_the_window_answers_while_the_tree_is_grown_and_further_clicks_wait(view
     widget = opened(viewer, photo, "Segment")
     ticks = []
     timer = QTimer()
-    timer.timeout.connect(lambda: ticks.append(widget.busy))
+    timer.timeout.connect(lambda: ticks.append(widget._worker is not None))
     timer.start(5)
     for _ in range(3):
         click(widget.start)
@@ -128,11 +129,6 @@ def test_what_cannot_be_segmented_is_said_in_a_sentence(viewer, photo):
     click(widget.start)
     wait(widget)
     assert "one picture" in SAID[0][-1]
-    widget.image.value = viewer.layers["photo"]
-    widget.markers.value = None
-    widget.way.value = "markers"
-    wait(widget)
-    assert "Draw a scribble" in SAID[0][-1]
 
 
 def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
@@ -254,13 +250,43 @@ def test_frames_that_were_not_learnt_say_so(viewer):
     click(widget.learn)
     wait(widget)
     text = viewer.canvas.overlays.text
-    assert widget.state.value == "30 of 30 frames are masked."
+    assert widget.state.value == "30 of 30 frames are masked." and text.visible
     for frame, said in ((19, "before 2 s"), (20, ""), (49, ""), (50, "after 5 s"), (299, "after 5 s"), (30, "")):
         viewer.dims.set_current_step(0, frame)
-        assert text.visible == bool(said) and said in text.text
+        wait(widget)
+        time, *beyond = text.text.splitlines()
+        assert time == f"{frame / 10:.2f} s" and [said in line for line in beyond] == [True] * bool(said)
     viewer.dims.set_current_step(0, 150)
     viewer.layers.remove(widget.made("foreground"))
+    wait(widget)
+    assert text.text == "15.00 s" and not widget.command.value
+    viewer.layers.clear()
+    wait(widget)
     assert not text.visible
+
+
+def test_a_second_video_is_chosen_and_its_foreground_seen(viewer, tmp_path):
+    widget = opened(viewer, load_surveillance().path, "Background")
+    (tmp_path / "again.mp4").write_bytes(load_surveillance().path.read_bytes())
+    widget.read[1].value = 2.0
+    click(widget.learn)
+    wait(widget)
+    shown = widget.command.value
+    ((data, attributes, _),) = read(tmp_path / "again.mp4")
+    viewer.add_image(data, **attributes)
+    wait(widget)
+    first, second = viewer.layers["surveillance"], viewer.layers["again"]
+    assert widget.video.value is second and not widget.command.value and not widget.python.value
+    assert widget.state.value == "Press Learn: another video is chosen."
+    widget.video.value = first
+    wait(widget)
+    assert widget.command.value == shown
+    for video, name in ((second, "again.mp4"), (first, "surveillance")):
+        widget.video.value = video
+        click(widget.learn)
+        wait(widget)
+        assert name in widget.command.value and (first.visible, second.visible) == (video is first, video is second)
+        assert viewer.layers.index(widget.made("foreground")) > viewer.layers.index(video)
 
 
 def test_what_is_not_a_video_is_said_in_a_sentence(viewer, photo):
@@ -301,6 +327,24 @@ def test_components_are_those_of_the_estimator_and_the_command(samples, viewer, 
         np.testing.assert_array_equal(line.get_ydata(), curve)
 
 
+def test_pixels_and_pictures_take_turns_in_the_same_layers(viewer, rng, tmp_path):
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", rng.random((8, 12, 15)).astype(np.float32))
+        viewer.open(str(tmp_path / f"{name}.npy"), plugin="napari")
+        widget = viewer.window.add_plugin_dock_widget("visionnmf", "Components")[1]
+    layers = []
+    for samples in ("pixels", "pictures", "pixels"):
+        widget.controls[0].value = samples
+        click(widget.start)
+        wait(widget)
+        viewer.screenshot(canvas_only=True, flash=False)  # in which napari crashes if layers were exchanged
+        pictures, curves = ("codes", "components")[:: 1 if samples == "pixels" else -1]
+        assert viewer.layers[pictures].data.shape == (4, 12, 15) and viewer.layers[pictures].visible
+        assert viewer.layers[curves].data.shape == ((4, 8) if samples == "pixels" else (8, 4))
+        layers.append({id(layer) for layer in viewer.layers})
+    assert layers[0] == layers[1] == layers[2] and not SAID[0]
+
+
 @pytest.mark.parametrize("samples", ["pixels", "pictures"])
 def test_the_first_component_is_looked_at_wherever_the_slider_was(samples, viewer, rng, tmp_path):
     np.save(tmp_path / "stack.npy", rng.random((60, 12, 15)).astype(np.float32))
@@ -311,9 +355,8 @@ def test_the_first_component_is_looked_at_wherever_the_slider_was(samples, viewe
         viewer.dims.set_current_step(0, 29)
         click(widget.start)
         wait(widget)
-        layers = {name: widget.made(name) for name in ("components", "codes")}
-        shown = layers.pop("codes" if samples == "pixels" else "components")
-        (other,) = layers.values()
+        shown, other = widget.made("pictures"), widget.made("curves")
+        assert (shown.name, other.name) == (("codes", "components") if samples == "pixels" else ("components", "codes"))
         assert (stack.visible, shown.visible, other.visible) == (False, True, False)
         assert viewer.dims.point[0] == 0 and shown.data.shape == (6, 12, 15)
         for number in (0, 5):

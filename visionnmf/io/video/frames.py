@@ -41,12 +41,15 @@ class VideoFrames:
         stamps: list[int | None] = []
         with decoding.container_of(self._path, self._limit) as container:
             stream = decoding.video_stream_of(self._path, container, decoding.MAX_FRAME_PIXELS)
+            unit = float(stream.time_base or 0)
             with suppress(*decoding.CODEC_ERRORS):  # cut off: what came before is shown
                 stamps += (packet.pts for packet in decoding.packets_of(container, stream) if decoding.has_data(packet))
         # packets come in the order of decoding; some of MPEG-4 in AVI hold no frame, or two
         self._stamps = sorted({stamp for stamp in stamps if stamp is not None})
         self._can_enter = len(self._stamps) == len(stamps) == (self._reader.declared_frames or len(stamps))
         count = len(stamps) if self._can_enter else sum(1 for _ in self._reader)
+        at, unit = (self._stamps, unit) if self._can_enter else (range(count), 1 / float(self._reader.frame_rate))
+        self.times = [(stamp - at[0]) * unit for stamp in at]  # when frames are shown, in seconds
         self.shape = (count, self._reader.height, self._reader.width, 3)
         self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
         self._loop: Iterator[tuple[int, NDArray[np.uint8]]] = iter(())

@@ -1,0 +1,320 @@
+"""What a camera could not see: stretches of a recording in which an empty mask does not mean a quiet scene."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from visionnmf._text import counted
+from visionnmf.io.video.timeline import Timeline
+
+from . import tuning
+from .frame_arrays import Floats, FrameArray, Separated, channel_mean
+
+if TYPE_CHECKING:
+    from .sources import Clip
+
+FEW = 32, 24  # columns and rows of the pixels of each frame that are looked at
+SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pixels have details of their own
+MOST = 1000  # stretches that are kept, so that memory does not grow
+SAID = 3  # of one reason have a sentence of their own
+NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
+OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A stretch in which the camera does not see its scene; `end` is None where it lasts, times are in seconds."""
+
+    reason: str
+    start: float
+    end: float | None
+    frames: int
+    what: str = ""  # how the sentence goes on
+
+    def __str__(self) -> str:
+        frames, at = counted(self.frames, "frame"), f"{self.start:.1f} s"
+        if self.reason == CHANGED:
+            when = f"changed at {at} and did not come back"
+            if self.end is not None:
+                when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
+            return f"the whole picture {when}: was the camera covered or moved, or the scene lit anew?"
+        sentences = {
+            NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
+            FROZEN: f"{frames} from {at} on equal the one before: is the camera frozen?",
+            PAUSE: f"the recording pauses for {(self.end or 0.0) - self.start:.1f} s from {at} on",
+        }
+        return sentences.get(self.reason, self.what)
+
+
+class Watch:
+    """Takes separated frames as they come; :meth:`add` returns a stretch when it becomes certain that there is one."""
+
+    def __init__(self, step: float) -> None:
+        """Take the declared seconds between two frames."""
+        self._timeline = Timeline(step)
+        self._found: list[Unseen] = []  # those that are over
+        self._open: dict[str, Unseen] = {}  # those that may go on, certain or not
+        self._certain: set[str] = set()  # the reasons of open ones that are long enough
+        self._sample: FrameArray | None = None  # the frame before, at some pixels
+        self._anchor: FrameArray | None = None  # the first frame of those that may be frozen
+        self._restless = 0.0  # frames among these that differ from the one before, less a part of those that do not
+        self._kinds: Counter[str] = Counter()  # of these frames: equal to the one before, or much or all of it new
+        self._noise: Counter[bool] = Counter()  # of the frames that are not frozen: whether much differs in them
+        self._scene: Floats | None = None  # (48, 64), what the camera has seen, which follows slowly
+        self._before: Floats | None = None  # the latest details that were compared with it
+        self._due = -np.inf  # when the next comparison is
+        self._jump = 0.0, 0.0, 0  # the largest difference of two frames since the latest one, its time and number
+        self._checks: Counter[str] = Counter()  # comparisons of the stretch that differs, and how many were steady
+        self._colour: Counter[str] = Counter()  # frames without any, the others, and sums of the median pixel's
+        self._grey_from = 0.0
+
+    def add(self, part: Separated) -> list[Unseen]:
+        """Take the next frame; return the stretches that are certain from now on."""
+        timeline = self._timeline
+        found = []
+        before = timeline.time + timeline.usual
+        time = timeline.add(part.time)
+        if timeline.pause:
+            found = [Unseen(PAUSE, time - timeline.pause, time, 0)]
+            self._keep(found[0])
+        sample = np.asarray(cv2.resize(part.frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
+        mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
+        if deviation.max() < tuning.TUNING.unseen.blank:
+            colour = "black" if mean.max() < tuning.TUNING.unseen.black else "of one colour"
+            self._extend(NO_PICTURE, time, colour)
+            self._end(FROZEN, before)
+            self._sample = self._anchor = None
+        else:
+            self._end(NO_PICTURE, before)
+            self._follow(sample, time, before)
+            self._count_colour(sample, mean, time)
+            if time >= self._due:
+                self._due = time + tuning.TUNING.unseen.check
+                self._compare(part, sample, time, before)
+        if CHANGED in self._open:
+            self._extend(CHANGED, time)
+        new = {reason: each for reason, each in self._open.items() if reason not in self._certain}
+        new = {reason: each for reason, each in new.items() if self._is_certain(reason, each)}
+        self._certain.update(new)
+        return [*found, *new.values()]
+
+    @property
+    def frames(self) -> int:
+        """How many frames have come."""
+        return self._timeline.count
+
+    def rows(self) -> list[Unseen]:
+        """Return all stretches so far, those that last included, in their order."""
+        last = [each for reason, each in self._open.items() if self._is_certain(reason, each)]
+        found = sorted([*self._found, *last], key=lambda each: each.start)
+        counts, others = self._colour, self._colour["others"]
+        if counts["grey"] and others and counts["median"] >= tuning.TUNING.unseen.coloured * counts["asked"]:
+            what = (
+                f"{counts['grey']} of {counts['grey'] + others} frames have no colour, unlike the others, as at night: "
+                "much of them may be taken for foreground, so separate them on their own, by start and end"
+            )
+            found.append(Unseen(NO_COLOUR, self._grey_from, None, counts["grey"], what))
+        return found
+
+    # --- stretches ----------------------------------------------------------------------------------------------------
+
+    def _extend(self, reason: str, time: float, what: str = "") -> None:
+        """Begin a stretch with this frame, or let it go on."""
+        now = self._open.get(reason) or Unseen(reason, time, None, 0, what)
+        self._open[reason] = replace(now, frames=now.frames + 1)
+
+    def _end(self, reason: str, time: float | None) -> None:
+        """End a stretch, if there is one; it is kept if it is certain."""
+        each = self._open.pop(reason, None)
+        if each is not None and self._is_certain(reason, each):
+            self._keep(replace(each, end=time))
+        self._certain.discard(reason)
+
+    def _keep(self, each: Unseen) -> None:
+        if len(self._found) < MOST:
+            self._found.append(each)
+
+    def _is_certain(self, reason: str, each: Unseen) -> bool:
+        """Return whether an open stretch has lasted long enough, and is what it seems to be."""
+        limits = tuning.TUNING.unseen
+        seconds = self._timeline.end - each.start
+        if reason == NO_PICTURE:
+            return seconds >= limits.blank_seconds
+        if reason == CHANGED:
+            n_checks, n_steady = self._checks["all"], self._checks["steady"]
+            return (
+                seconds >= limits.changed_seconds
+                and n_checks >= limits.changed_checks
+                and n_steady >= limits.steady_checks * n_checks
+            )
+        # A picture in which hardly anything changes at any time may be one of a screen, or without noise after strong
+        # compression. One that has noise at other times, or none from the first frame to the last, is doubtful.
+        kinds = self._kinds
+        if kinds["equal"] < (limits.equal if kinds["much"] else limits.all_equal) * each.frames:
+            return False
+        noisy = self._noise[True] >= max(limits.fewest_noisy, limits.noisy_frames * self._noise.total())
+        long = seconds >= limits.frozen_seconds and each.frames >= limits.frozen_frames
+        whole = each.frames >= limits.whole * self._timeline.count
+        return long and (noisy or whole) and CHANGED not in self._certain
+
+    # --- what is looked at --------------------------------------------------------------------------------------------
+
+    def _follow(self, sample: FrameArray, time: float, before: float) -> None:
+        """Compare a frame with the one before, and with the first of those that may be frozen."""
+        limits, last = tuning.TUNING.unseen, self._sample
+        self._sample = sample
+        if last is None or self._anchor is None:
+            self._anchor, self._restless = sample, 0.0
+            self._kinds.clear()
+            return
+        changed = float(np.count_nonzero(cv2.absdiff(sample, last))) / sample.size
+        jump = cv2.norm(sample, last, cv2.NORM_L1)
+        if jump > self._jump[0]:
+            self._jump = jump, time, self._timeline.count
+        self._restless = self._restless + 1 if changed > limits.still else max(0.0, self._restless - limits.calms)
+        away = np.count_nonzero(cv2.absdiff(sample, self._anchor) > limits.other_level)
+        # Where a frozen picture is compressed, its second key frame changes less than its first, and later ones hardly
+        # anything. Each key frame of a camera without visible noise changes nearly all of the picture.
+        kind = (
+            "equal"
+            if not changed
+            else "all"
+            if changed > limits.all_new
+            else "much"
+            if changed > limits.much_new
+            else ""
+        )
+        is_other = kind == "all" and self._kinds["all"] == 1
+        if is_other or self._restless > limits.restless or away > limits.other_pixels * sample.size:
+            each = self._open.get(FROZEN)
+            self._noise[False] += 0 if each is None or self._is_certain(FROZEN, each) else each.frames
+            self._end(FROZEN, before)
+            self._anchor, self._restless, kind = sample, 0.0, ""
+            self._kinds.clear()
+        self._kinds[kind] += 1
+        if FROZEN in self._open or changed <= limits.still:
+            self._extend(FROZEN, time)
+        else:
+            self._noise[changed > limits.noisy] += 1
+
+    def _count_colour(self, sample: FrameArray, mean: NDArray[np.float64], time: float) -> None:
+        """Count frames without colour, such as those of a camera at night, beside those that have some."""
+        counts, limit, is_due = self._colour, tuning.TUNING.unseen.grey, time >= self._due
+        if not is_due and mean.max() - mean.min() >= limit:  # pixels differ by at least as much between the channels
+            counts["others"] += 1
+            return
+        red, green, blue = cv2.split(sample)
+        colour = cv2.subtract(cv2.max(cv2.max(red, green), blue), cv2.min(cv2.min(red, green), blue))
+        is_grey = cv2.mean(colour)[0] < limit
+        self._grey_from = time if is_grey and not counts["grey"] else self._grey_from
+        counts["grey" if is_grey else "others"] += 1
+        if not is_grey and is_due:  # an object of colour makes no scene of colour
+            counts["asked"] += 1
+            counts["median"] += int(np.median(colour))
+
+    def _compare(self, part: Separated, sample: FrameArray, time: float, before: float) -> None:
+        """Compare the details of a frame with those of the scene, whatever its illumination."""
+        limits = tuning.TUNING.unseen
+        small = _reduced(part.frame)
+        if self._scene is None:
+            self._scene = _reduced(part.background)
+        scene, details = _details(self._scene), _details(small)
+        share = _alike(details, scene, either=False)
+        steady = self._before is not None and _alike(details, self._before, either=True) > limits.steady
+        self._before = details
+        if share < limits.other:
+            if CHANGED not in self._open:
+                _, since, number = self._jump
+                n_before = self._timeline.count - number if number else 0
+                self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before)
+                self._checks.clear()
+            self._checks.update({"all": 1, "steady": int(steady)})
+            if time - self._open[CHANGED].start > limits.adopted:  # the next change is that of what is seen now
+                self._end(CHANGED, None)
+                self._scene = small
+        else:
+            self._end(CHANGED, self._jump[1] or before)
+            self._scene += min(1.0, limits.check / limits.follows) * (small - self._scene)
+        self._jump = 0.0, 0.0, 0
+
+
+def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:
+    """Return all reasons why the camera could not see, once the clip is read; `threshold` is None for the default."""
+    rows = watch.rows()
+    other = any(each.reason in OTHER for each in rows)
+    return [*faults_of(clip), *([] if other else contrast_of(background, threshold, watch.frames)), *rows]
+
+
+def faults_of(clip: Clip) -> list[Unseen]:
+    """Return what is cut off or damaged in a source that was read to its end."""
+    what = clip.problem or (clip.notes[0] if clip.damaged else None)
+    reason = "damaged" if clip.damaged else "cut off"
+    return [] if what is None else [Unseen(reason, clip.time, None, clip.damaged, what)]
+
+
+def contrast_of(background: FrameArray, threshold: float | None, frames: int) -> list[Unseen]:
+    """Return that the scene is too dark or has too little contrast for the default threshold, if so."""
+    limits = tuning.TUNING.unseen
+    dark, bright = np.percentile(channel_mean(background), (2, 98))
+    lower, lowest = limits.low_threshold, tuning.TUNING.noise.lowest
+    if frames > 1 and bright < limits.too_dark:
+        what = (
+            f"the brightest pixels have {bright:.0f} of 255: differences below {(threshold or 3) * lowest:g} are "
+            "never seen"
+        )
+        what += f", with threshold={lower:g} those below {lower * lowest:g}" * (threshold is None)
+        return [Unseen("too dark", 0.0, None, frames, what)]
+    if frames > 1 and threshold is None and dark > limits.fog_black and bright - dark < limits.fog_range:
+        what = f"the background has little contrast and nothing dark, as in fog, where threshold={lower:g} finds more"
+        return [Unseen("low contrast", 0.0, None, frames, what)]
+    return []
+
+
+def sentences_of(rows: list[Unseen]) -> list[str]:
+    """Return a sentence for each stretch, but for many of one reason how many there are."""
+    said, counts = list[str](), Counter(each.reason for each in rows)
+    seen: Counter[str] = Counter()
+    for each in rows:
+        seen[each.reason] += 1
+        if seen[each.reason] <= SAID:
+            said.append(str(each))
+        elif seen[each.reason] == counts[each.reason]:
+            said.append(f"{each.reason}: {counts[each.reason] - SAID} more times, the last from {each.start:.1f} s on")
+    return said
+
+
+def as_rows(rows: list[Unseen]) -> list[dict[str, Any]]:
+    """Return stretches as a report has them."""
+    return [{name: value for name, value in asdict(each).items() if name != "what"} for each in rows]
+
+
+def _reduced(frame: FrameArray) -> Floats:
+    """Return the grey levels of a frame in the size that details are compared in, means of a part of its pixels."""
+    step = max(1, min(frame.shape[0] // (2 * SIZE[1]), frame.shape[1] // (2 * SIZE[0])))
+    small = cv2.resize(frame[::step, ::step], SIZE, interpolation=cv2.INTER_AREA)
+    return np.asarray(small if small.ndim == 2 else cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), np.float32)
+
+
+def _details(small: Floats) -> Floats:
+    """Return the blocks of a reduced frame (48, 64), each without its mean."""
+    blocks = small.reshape(6, 8, 8, 8).swapaxes(1, 2).reshape(48, 64)
+    return np.asarray(blocks - blocks.mean(axis=1, keepdims=True))
+
+
+def _alike(details: Floats, others: Floats, *, either: bool) -> float:
+    """Return the share of the blocks with details of `others` that look alike, or of all blocks; 1 for too few."""
+    limits = tuning.TUNING.unseen
+    pairs = (details, details), (others, others), (details, others)
+    seen, needed, common = (np.einsum("ij,ij->i", *pair) / details.shape[1] for pair in pairs)
+    least = limits.detail**2  # variances
+    agree = (common > limits.alike * np.sqrt(seen * needed)) & (seen > least / 4)
+    rich = needed > least
+    if either:  # two blocks without details are alike
+        return float((agree | ~(rich | (seen > least))).mean())
+    return float(agree[rich].mean()) if np.count_nonzero(rich) >= limits.fewest_blocks else 1.0

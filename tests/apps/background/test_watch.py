@@ -1,0 +1,233 @@
+"""What the camera could not see, in made clips of which it is known, and in scenes that only look like it."""
+
+import io
+import json
+
+import av
+import cv2
+import numpy as np
+import pytest
+from background_settings import follow, separate
+from helpers import run_command, write_video
+
+from visionnmf.apps.background import BackgroundModel, Separated
+from visionnmf.apps.background.watch import Watch, contrast_of, sentences_of
+
+RATE, HEIGHT, WIDTH = 25, 96, 128
+HALF = 150
+
+
+@pytest.fixture(scope="module")
+def street():
+    """Twelve seconds of a scene with noise, in which something passes."""
+    rng = np.random.default_rng(0)
+    scene = cv2.resize(rng.integers(20, 230, (24, 32, 3), np.uint8), (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC)
+    frames = np.repeat(scene[None], 2 * HALF, axis=0)
+    for t, frame in enumerate(frames):
+        frame[40:70, t % WIDTH : t % WIDTH + 20] = (200, 30, 30)
+    return np.clip(frames + rng.normal(0, 3, frames.shape), 0, 255).astype(np.uint8)
+
+
+def watched(frames, rate=RATE, times=None):
+    background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
+    watch, at = Watch(1 / rate), []
+    for index, frame in enumerate(frames):
+        time = index / rate if times is None else times[index]
+        at += [(each.reason, index) for each in watch.add(Separated(index, frame, background, frame[..., 0], time))]
+    return watch.rows(), at
+
+
+def found(frames, **options):
+    return [
+        (each.reason, round(each.start, 2), each.end and round(each.end, 2), each.frames)
+        for each in watched(frames, **options)[0]
+    ]
+
+
+def with_second(street, change):
+    return np.concatenate([street[:HALF], [change(frame) for frame in street[HALF:]]]).astype(np.uint8)
+
+
+def covered(frame):
+    return np.clip(np.random.default_rng(int(frame.sum())).normal(30, 4, frame.shape), 0, 255)
+
+
+def knocked(frame):
+    return np.roll(frame, (6, 10), (0, 1))
+
+
+@pytest.mark.parametrize("change", [covered, np.fliplr, np.flipud, knocked])
+def test_another_picture_that_stays_is_found_when_it_begins(street, change):
+    rows, at = watched(with_second(street, change))
+    assert [(each.reason, each.end) for each in rows] == [("changed", None)]
+    assert rows[0].start == pytest.approx(6.0, abs=0.05) and rows[0].frames == pytest.approx(HALF, abs=1)
+    assert at[0][0] == "changed" and at[0][1] <= HALF + 4 * RATE  # said while it lasts
+    assert str(rows[0]).startswith("the whole picture changed at 6.0 s and did not come back")
+
+
+def test_another_picture_that_comes_back_has_an_end(street):
+    frames = street.copy()
+    frames[100:200] = frames[100:200, :, ::-1]
+    (reason, start, end, n), *others = found(frames)
+    assert (
+        (reason, others) == ("changed", [])
+        and start == pytest.approx(4, abs=0.05)
+        and end == pytest.approx(8, abs=0.05)
+    )
+    assert n == pytest.approx(100, abs=13)  # until the next comparison
+
+
+def before_the_camera(street):
+    """Something textured that passes close before the camera and covers most of the picture for six seconds."""
+    frames = street.copy()
+    near = cv2.resize(np.random.default_rng(3).integers(0, 255, (40, 240, 3), np.uint8), (960, HEIGHT))
+    for t in range(HALF):
+        frames[75 + t, 4:] = near[4:, 4 * t : 4 * t + WIDTH]
+    return frames
+
+
+@pytest.mark.parametrize(
+    "scene",
+    {
+        "as it is": lambda street: street,
+        "light off": lambda street: with_second(street, lambda frame: frame * 0.3),
+        "light on": lambda street: with_second(street * 0.3, lambda frame: frame / 0.3),
+        "dusk": lambda street: street * np.linspace(1, 0.2, len(street))[:, None, None, None],
+        "shaking": lambda street: np.stack([np.roll(frame, t % 4, 1) for t, frame in enumerate(street)]),
+        "two seconds of something else": lambda street: np.concatenate(
+            [street[:100], street[100:150, ::-1], street[150:]]
+        ),
+        "a crowd": before_the_camera,
+        "every frame twice": lambda street: street[::2].repeat(2, axis=0),
+        "a time lapse": lambda street: street[::75].repeat(75, axis=0),
+        "one second frozen": lambda street: np.concatenate([street[:100], street[100:101].repeat(25, 0), street[125:]]),
+        "a flash": lambda street: np.concatenate([street[:100], np.full_like(street[:8], 255), street[108:]]),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_a_camera_that_sees_is_left_alone(street, scene):
+    assert found(scene[1](street).astype(np.uint8)) == []
+
+
+def test_a_screen_on_which_little_moves_is_not_frozen(street):
+    frames = street[:1].repeat(600, axis=0)
+    for t in range(0, 600, 200):
+        frames[t : t + 20, 10:20, 20:60] += 60
+    assert found(frames) == []
+
+
+@pytest.mark.parametrize(
+    ("colour", "word"), [((0, 0, 0), "black"), ((0, 0, 200), "of one colour"), ((128, 128, 128), "of one colour")]
+)
+def test_no_picture_in_the_middle_is_not_night(street, colour, word):
+    frames = street.copy()
+    frames[100:200] = colour
+    (row,), at = watched(frames)
+    assert (row.reason, row.start, row.end, row.frames) == ("no picture", 4.0, pytest.approx(8.0), 100)
+    assert sentences_of([row]) == [f"no picture: 100 frames from 4.0 s on are {word}"]
+    assert at == [("no picture", 112)]
+    assert found(np.zeros_like(street[:40])) == [("no picture", 0.0, None, 40)]
+
+
+def test_a_frozen_camera_is_found_in_part_or_in_all_of_a_clip(street):
+    frames = street.copy()
+    frames[61:210] = frames[60]
+    (row,), at = watched(frames)
+    assert (row.reason, row.frames) == ("frozen", 149) and row.start == pytest.approx(61 / RATE)
+    assert at == [("frozen", 160)]
+    assert str(row) == "149 frames from 2.4 s on equal the one before: is the camera frozen?"
+    assert [row[::3] for row in found(street[:1].repeat(120, axis=0))] == [("frozen", 119)]
+    assert found(street[:1].repeat(40, axis=0)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("camera", ["frozen", "quiet"])
+def test_compression_that_hides_noise_does_not_look_frozen(street, camera, tmp_path):
+    still = np.median(street, axis=0)
+    frames = np.repeat(street[60:61], 250, axis=0)
+    if camera == "quiet":
+        noise = np.random.default_rng(1).normal(0, 2, frames.shape)
+        frames = np.clip(still + noise, 0, 255).astype(np.uint8)
+    coded = io.BytesIO()
+    with av.open(coded, "w", format="matroska") as output:
+        stream = output.add_stream("libx264", rate=RATE, options={"crf": "23", "g": "25"})
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for frame in frames:
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        output.mux(stream.encode(None))
+    coded.seek(0)
+    with av.open(coded) as source:
+        seen = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
+    assert {each[0] for each in found(np.stack(seen))} == ({"frozen"} if camera == "frozen" else set())
+
+
+def test_pauses_have_their_times_and_many_share_a_sentence(street):
+    times = np.arange(len(street)) / RATE
+    times[100:] += 58
+    assert found(street, times=times) == [("pause", pytest.approx(4.0), pytest.approx(62.0), 0)]
+    for t in range(120, 300, 30):
+        times[t:] += 20
+    sentences = sentences_of(watched(street, times=times)[0])
+    assert len(sentences) == 4 and sentences[0] == "the recording pauses for 58.0 s from 4.0 s on"
+    assert sentences[3].startswith("pause: 4 more times")
+
+
+def test_what_is_too_dark_to_see_depends_on_the_brightest(street):
+    scene = street[0].astype(float)
+    (row,) = contrast_of((scene * 0.06).astype(np.uint8), None, 300)
+    assert row.reason == "too dark" and "differences below 9 are never seen, with threshold=1.5 those below 4.5" in str(
+        row
+    )
+    assert "threshold" not in str(contrast_of((scene * 0.06).astype(np.uint8), 1.5, 300)[0])
+    assert contrast_of((scene * 0.5).astype(np.uint8), None, 300) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("live", [False, True])
+def test_reports_say_what_was_not_seen_and_masks_stay(street, live, tmp_path):
+    path = write_video(tmp_path / "hall.mkv", with_second(street, covered)[100:250], RATE, codec="ffv1")
+    report = (follow if live else separate)(path, out=tmp_path)
+    assert [row["reason"] for row in report.unseen] == ["changed"]
+    assert report.unseen[0] == {"reason": "changed", "start": pytest.approx(2.0, abs=0.05), "end": None, "frames": 100}
+    assert "the whole picture changed at 2.0 s" in report.warnings[0] and report.warnings[0] in str(report)
+    assert json.loads(json.dumps(report.as_dict()))["unseen"] == report.unseen
+    assert not any("does the camera move" in note for note in report.notes)
+
+
+@pytest.mark.slow
+def test_the_command_names_the_camera_and_the_page_has_it_at_the_top(street, tmp_path):
+    good = write_video(tmp_path / "good.mkv", street[:50], RATE, codec="ffv1")
+    cut = tmp_path / "cut.mkv"
+    cut.write_bytes(good.read_bytes()[: good.stat().st_size * 6 // 10])
+    page = tmp_path / "page.html"
+    run = run_command("background", good, cut, "--out", tmp_path / "out", "--report", page, "--quiet")
+    assert run.exit_code == 0
+    assert run.stderr.count("\n") == 1 and f"{cut}: read " in run.stderr and "cut off or damaged" in run.stderr
+    text = page.read_text("utf-8")
+    assert text.index("<h2>Warnings (1)</h2>") < text.index("cut off or damaged") < text.index("All videos")
+    assert "done, cut off" in text or "done, damaged" in text
+    live = run_command("background", cut, "--live", "--json", "--out", tmp_path / "live")
+    assert any("cut off" in sentence for sentence in json.loads(live.stdout.splitlines()[-1])["warnings"])
+
+
+@pytest.mark.slow
+def test_live_runs_say_at_once_that_the_camera_is_blind(street, tmp_path):
+    frames = street.copy()
+    frames[100:200] = 0
+    path = write_video(tmp_path / "yard.mkv", frames, RATE, codec="ffv1")
+    said = run_command("background", path, "--live", "--out", tmp_path).stdout.splitlines()
+    assert said[0].startswith("no picture: 13 frames from 4.0 s on are black")
+    lines = map(
+        json.loads,
+        run_command("background", path, "--live", "--json", "--out", tmp_path, "--force").stdout.splitlines(),
+    )
+    rows = [line["unseen"] for line in lines if set(line) == {"unseen"}]
+    assert rows == [{"reason": "no picture", "start": 4.0, "end": None, "frames": 13}]
+
+
+def test_masks_are_those_of_the_model(street, tmp_path):
+    path = write_video(tmp_path / "hall.mkv", with_second(street, covered)[130:180], RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, masks="png", videos=False)
+    frames = with_second(street, covered)[130:180]
+    share = np.mean([(part.mask > 0).mean() for part in BackgroundModel().fit(frames).apply(frames)])
+    assert report.masks.foreground_share == pytest.approx(share, abs=1e-12)
