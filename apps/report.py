@@ -92,12 +92,8 @@ class Report:
     def as_lines(self, *, files: bool = True) -> list[str]:
         """Return the report for a person: its lines, warnings and notes, the `files` written, and what was left out."""
         written = _shortened(self.outputs) if files else []
-        more = [
-            *self.warnings,
-            *self.notes,
-            *(f"wrote {name}" for name in written),
-            *(f"left out: {each}" for each in self.skipped),
-        ]
+        more = [*self.warnings, *self.notes, *(f"wrote {name}" for name in written)]
+        more += [f"left out: {each}" for each in self.skipped]
         return [printable(line) for line in (*self.lines, *(f"  {line}" for line in more))]
 
 

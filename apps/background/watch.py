@@ -76,8 +76,7 @@ class Watch:
 
     def add(self, part: Separated) -> list[Unseen]:
         """Take the next frame; return the stretches that are certain from now on."""
-        timeline = self._timeline
-        found = []
+        timeline, limits, found = self._timeline, tuning.TUNING.unseen, list[Unseen]()
         before = timeline.time + timeline.usual
         time = timeline.add(part.time)
         if timeline.pause:
@@ -85,9 +84,8 @@ class Watch:
             self._keep(found[0])
         sample = np.asarray(cv2.resize(part.frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
         mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
-        if deviation.max() < tuning.TUNING.unseen.blank:
-            colour = "black" if mean.max() < tuning.TUNING.unseen.black else "of one colour"
-            self._extend(NO_PICTURE, time, colour)
+        if deviation.max() < limits.blank:
+            self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
             self._sample = self._anchor = None
         else:
@@ -95,8 +93,8 @@ class Watch:
             self._follow(sample, time, before)
             self._count_colour(sample, mean, time)
             if time >= self._due:
-                self._due = time + tuning.TUNING.unseen.check
-                self._compare(part, sample, time, before)
+                self._due = time + limits.check
+                self._compare(part, time, before)
         if CHANGED in self._open:
             self._extend(CHANGED, time)
         new = {reason: each for reason, each in self._open.items() if reason not in self._certain}
@@ -147,12 +145,9 @@ class Watch:
         if reason == NO_PICTURE:
             return seconds >= limits.blank_seconds
         if reason == CHANGED:
-            n_checks, n_steady = self._checks["all"], self._checks["steady"]
-            return (
-                seconds >= limits.changed_seconds
-                and n_checks >= limits.changed_checks
-                and n_steady >= limits.steady_checks * n_checks
-            )
+            n_checks, long = self._checks["all"], seconds >= limits.changed_seconds
+            steady = self._checks["steady"] >= limits.steady_checks * n_checks
+            return long and steady and n_checks >= limits.changed_checks
         # A picture in which hardly anything changes at any time may be one of a screen, or without noise after strong
         # compression. One that has noise at other times, or none from the first frame to the last, is doubtful.
         kinds = self._kinds
@@ -181,15 +176,9 @@ class Watch:
         away = np.count_nonzero(cv2.absdiff(sample, self._anchor) > limits.other_level)
         # Where a frozen picture is compressed, its second key frame changes less than its first, and later ones hardly
         # anything. Each key frame of a camera without visible noise changes nearly all of the picture.
-        kind = (
-            "equal"
-            if not changed
-            else "all"
-            if changed > limits.all_new
-            else "much"
-            if changed > limits.much_new
-            else ""
-        )
+        kind = "" if changed else "equal"
+        if changed > limits.much_new:
+            kind = "all" if changed > limits.all_new else "much"
         is_other = kind == "all" and self._kinds["all"] == 1
         if is_other or self._restless > limits.restless or away > limits.other_pixels * sample.size:
             each = self._open.get(FROZEN)
@@ -203,7 +192,7 @@ class Watch:
         else:
             self._noise[changed > limits.noisy] += 1
 
-    def _count_colour(self, sample: FrameArray, mean: NDArray[np.float64], time: float) -> None:
+    def _count_colour(self, sample: FrameArray, mean: NDArray[Any], time: float) -> None:
         """Count frames without colour, such as those of a camera at night, beside those that have some."""
         counts, limit, is_due = self._colour, tuning.TUNING.unseen.grey, time >= self._due
         if not is_due and mean.max() - mean.min() >= limit:  # pixels differ by at least as much between the channels
@@ -218,7 +207,7 @@ class Watch:
             counts["asked"] += 1
             counts["median"] += int(np.median(colour))
 
-    def _compare(self, part: Separated, sample: FrameArray, time: float, before: float) -> None:
+    def _compare(self, part: Separated, time: float, before: float) -> None:
         """Compare the details of a frame with those of the scene, whatever its illumination."""
         limits = tuning.TUNING.unseen
         small = _reduced(part.frame)
@@ -265,10 +254,9 @@ def contrast_of(background: FrameArray, threshold: float | None, frames: int) ->
     lower, lowest = limits.low_threshold, tuning.TUNING.noise.lowest
     if frames > 1 and bright < limits.too_dark:
         what = (
-            f"the brightest pixels have {bright:.0f} of 255: differences below {(threshold or 3) * lowest:g} are "
-            "never seen"
+            f"the brightest pixels have {bright:.0f} of 255: differences below {(threshold or 3) * lowest:g} are never"
         )
-        what += f", with threshold={lower:g} those below {lower * lowest:g}" * (threshold is None)
+        what += " seen" + f", with threshold={lower:g} those below {lower * lowest:g}" * (threshold is None)
         return [Unseen("too dark", 0.0, None, frames, what)]
     if frames > 1 and threshold is None and dark > limits.fog_black and bright - dark < limits.fog_range:
         what = f"the background has little contrast and nothing dark, as in fog, where threshold={lower:g} finds more"
