@@ -103,8 +103,8 @@ class Run:
         self.left_out += len(report.skipped)
         unsaid = report.skipped if verbosity().quiet and not self.as_json else []  # the lines below name them otherwise
         whose = f"{report.inputs[0]}: " if self.total > 1 and report.inputs else ""
-        named = [sentence if sentence.startswith(whose) else whose + sentence for sentence in report.warnings]
-        for sentence in filter(None, (*named, *unsaid, report.error)):
+        warned = [sentence if sentence.startswith(whose) else whose + sentence for sentence in report.warnings]
+        for sentence in filter(None, (*warned, *unsaid, report.error)):
             say(sentence)
         if self.as_json:
             echo(json.dumps(report.as_dict()))
