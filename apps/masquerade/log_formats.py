@@ -252,7 +252,9 @@ def _check_order(texts: list[str], format: str, name: str) -> None:
     times = [each.time for each in found if isinstance(each.time, float)]
     steps = [after - before for before, after in pairwise(times) if after != before]
     if len(steps) >= BACKWARDS and sum(step < 0 for step in steps) >= ALIKE * len(steps):
-        cure = "(head -n 1 LOG; tail -n +2 LOG | tac)" if format == "csv" else "tac LOG"
+        # a header stays first, and bash writes a line with the time above each command
+        cures = {"csv": "(head -n 1 LOG; tail -n +2 LOG | tac)", "bash": r"paste - - < LOG | tac | tr '\t' '\n'"}
+        cure = cures.get(format, "tac LOG")
         raise UnreadableError(f"{name}: its times run backwards; sort its lines, oldest first, for instance by: {cure}")
 
 
