@@ -54,6 +54,7 @@ def quiet(model, X, **arguments):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "the .* can be escaped")  # of one penalty alone
+        warnings.filterwarnings("ignore", "none of the entries of 1 sample of X count")  # of a row without any
         return model.fit_transform(X, **arguments)
 
 

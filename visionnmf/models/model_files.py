@@ -117,7 +117,7 @@ def check_factored(model: Any) -> None:
     Saveable._check_state(model)
     check_saved(model.component_norms_, "component_norms_", (len(model.components_),), positive=True)
     check_number(model.loss_parameter_, "loss_parameter_", -(2.0**63), 2.0**63)  # what compiled code takes
-    check_number(model.ridge_, "ridge_")
+    check_number(model.ridge_, "ridge_", 0.0, 2.0**63)  # finite in single precision
 
 
 def _on_host(model: Any) -> Any:
