@@ -122,7 +122,7 @@ class Segment(Panel):
         is_ours = is_ours and labels.shape == self._image.shape[:2]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
         # there may be no files, or those of others, who may have changed them
-        with suppress(VisionNMFError, ValueError, TypeError, OverflowError):
+        with suppress(VisionNMFError, ValueError, TypeError, OverflowError, IndexError):
             if "markers" in settings if is_ours else self._source is not None and not files[0].exists():
                 ((drawn, attributes, _),) = read(files[1])
                 if drawn.shape == self._image.shape[:2]:
@@ -131,6 +131,7 @@ class Segment(Panel):
                     elif not self.markers.value.data.any():
                         exchange(self.markers.value, drawn.copy())
             if is_ours:
+                labels = np.array([0, *settings["numbers"]], np.uint16)[labels] if "numbers" in settings else labels
                 self.formats.value = tuple(settings.get("formats", self.formats.value))
                 self.scale.value = settings.get("scale", load_border_model().scale)
                 self.number.value = settings.get("n_segments", self.number.value)
@@ -141,7 +142,7 @@ class Segment(Panel):
             """Show the labels of the file, which may have been drawn by hand."""
             self._kept = self.folder.value, labels, drawn
             self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
-            self.made(OUTPUT).data = labels
+            self.made(OUTPUT).data = labels.copy()  # because a person may draw on it
             self._repeat()
 
         self.cut(then=show if is_ours else lambda: None)
@@ -319,19 +320,20 @@ class Segment(Panel):
             return self.say(NOTHING)
         if self._is_other():
             return None
-        wanted, marks, result = self._found
+        (wanted, marks, result), shown = self._found, segments.data
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
         given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
         files, others = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])], self._formatted()
         if self._by_hand():
             given["labels"] = "drawn by hand"
-            sizes = np.bincount(segments.data.ravel())
+            sizes = np.bincount(shown.ravel())
             sizes[0] = 0  # no segment
             if others:  # which know no gaps between the numbers of segments
-                segments.data = (np.cumsum(sizes > 0) * (sizes > 0))[segments.data].astype(np.uint16)
+                shown = (np.cumsum(sizes > 0) * (sizes > 0))[shown].astype(np.uint16)
+                given["numbers"] = np.flatnonzero(sizes).tolist()  # that the layer goes on with, and has another day
             names = tuple(name for name, size in zip(result.marker_names, sizes[1:], strict=False) if size)
-            labels, sizes = segments.data.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
+            labels, sizes = shown.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
             result = replace(result, labels=labels, sizes=sizes, scale=None, marker_names=names)
         try:
             output_folder(self.folder.value)
@@ -345,7 +347,7 @@ class Segment(Panel):
                 write_labels(str(file), marks, {})
                 given["wanted"] = replace(wanted, markers=file)
             with together(), nullcontext() if self._source is None else recording(**made_of(self._source, given)):
-                write_labels(str(files[0]), segments.data, {})
+                write_labels(str(files[0]), shown, {})
                 for file, name in others.items():
                     write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
         except VisionNMFError as error:

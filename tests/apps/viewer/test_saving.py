@@ -95,13 +95,37 @@ def test_formats_have_what_was_drawn_by_hand(viewer, photo, tmp_path):
     click(widget.save)
     labels = labels_of(tmp_path)
     np.testing.assert_array_equal(labels == 65535, expected == 0)
-    numbers = np.unique(expected[expected > 0])  # numbered without gaps, also in what is seen
+    numbers = np.unique(expected[expected > 0])  # numbered without gaps, but not in what is seen
     np.testing.assert_array_equal(numbers[labels[expected > 0]], expected[expected > 0])
-    np.testing.assert_array_equal(widget.made("segments").data, (labels + 1) % 65536)
+    np.testing.assert_array_equal(widget.made("segments").data, expected)
     coco = json.loads((tmp_path / "photo_coco.json").read_text())["annotations"]
     assert [each["area"] for each in coco] == np.bincount(labels[labels < 65535]).tolist()
     assert coco[int(labels[30, 40])]["bbox"] == [30, 20, 50, 40]
     assert len(list(tmp_path.glob("photo_*"))) == 1 + len(FORMATS)
+
+
+def test_saving_changes_nothing_that_is_undone_or_drawn_after_it(viewer, photo, tmp_path):
+    widget = opened(viewer, photo, "Segment")
+    widget.way.value, widget.number.value, widget.formats.value = "n_segments", 5, ("coco",)
+    click(widget.start)
+    wait(widget)
+    layer = widget.made("segments")
+    before = layer.data.copy()
+    layer.fill(tuple(np.argwhere(before == 2)[0]), 0)
+    wait(widget)
+    click(widget.save)
+    layer.undo()
+    np.testing.assert_array_equal(layer.data, before)
+    wait(widget)
+    click(widget.save)
+    np.testing.assert_array_equal(labels_of(tmp_path), before - 1)
+    for columns in ((40, 200), (180, 400)):  # one thing
+        stroke(layer, 50, 60, columns)
+        wait(widget)
+        click(widget.save)
+    drawn = (layer.data == 50).sum()
+    coco = json.loads((tmp_path / "photo_coco.json").read_text())["annotations"]
+    assert len(coco) == 6 and coco[-1]["area"] == drawn == (labels_of(tmp_path) == 5).sum()
 
 
 def test_what_is_drawn_on_segments_is_kept(viewer, photo):
@@ -277,6 +301,10 @@ def test_the_next_day_a_photograph_is_as_it_was_saved(way, number, draws, viewer
     assert not number or (widget.scale if way == "scale" else widget.number).value == number
     np.testing.assert_array_equal(widget.made("segments").data, shown)
     assert (widget.markers.value is not None) == draws and "drawn by hand" in widget.python.value
+    assert not widget._unsaved()
+    stroke(widget.made("segments"), 41, 200, (40, 400))
+    assert widget._unsaved().startswith("Not saved: segments")
+    widget.made("segments").undo()
     click(widget.save)  # at the first press, because it was seen
     assert widget.state.value.startswith("Saved ")
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == saved
