@@ -38,9 +38,12 @@ def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
 
 
 def exchange(layer: Any, data: Any) -> None:
-    """Give a layer other data, which leaves nothing to undo, because that would bring back pieces of the old data."""
+    """Give a layer other data, their own contrast, and nothing to undo, which would bring back pieces of the old."""
     layer.data = data
-    if hasattr(layer, "undo"):
+    if isinstance(layer, Image):
+        layer.reset_contrast_limits_range()
+        layer.reset_contrast_limits("data")
+    else:
         mode, layer.editable = layer.mode, False  # this ends what can be undone, and takes the tool away
         layer.editable, layer.mode = True, mode
 

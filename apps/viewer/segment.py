@@ -185,7 +185,8 @@ class Segment(Panel):
                 self.say(error)
                 continue
             # layers are used again, because napari 0.9 crashes where some go and others come
-            image.data, image.name, image.metadata = data, attributes["name"], attributes["metadata"]
+            exchange(image, data)
+            image.name, image.metadata = attributes["name"], attributes["metadata"]
             self._labels, self._found = np.zeros(data.shape[:2], np.uint16), None
             marks, segments, selected = self.markers.value, self.made(OUTPUT), self.viewer.layers.selection
             for each in filter(None, (marks, segments)):
@@ -237,6 +238,7 @@ class Segment(Panel):
                     return self._repeat()  # nothing else was asked for
                 kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False, metadata={BY_HAND: True})
                 self._made.pop(BY_HAND)  # the next one gets a layer of its own
+                self.markers.reset_choices()
                 show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
             self._found, self._labels = found[:3], found[3]
             if self._kept[1] is None:
