@@ -47,8 +47,8 @@ class Segment(Panel):
         self.markers = self.choice(napari_viewer, Labels, "scribbles", optional=True)
         self.draw = PushButton(text="New scribbles", tooltip="Draw with a label for each thing; M takes the next one.")
         self.folder = FileEdit(label="folder", mode="d", value=Path())
-        formats = [("none", ()), ("all", (*FORMATS,)), *((name, (name,)) for name in FORMATS)]
-        self.formats = control(Outputs, "formats", (), widget_type="ComboBox", choices=formats)
+        self.formats = control(Outputs, "formats", (), widget_type="Select", choices=[*FORMATS])
+        self.formats.max_height, self.formats.tooltip = 90, "Press Ctrl to choose several, or none again."
         self.save = PushButton(text="Save labels and scribbles")
         self.following = PushButton(text="Next photograph", tooltip="Go on to the next one of the folder.")
         self._image: Any = None  # the array that was segmented
@@ -121,8 +121,7 @@ class Segment(Panel):
         is_ours = self._source is not None and record.get("input") == made_of(self._source, {})["input"]
         is_ours = is_ours and labels.shape == self._image.shape[:2]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
-        # there may be no files, or those of others, who may have changed them
-        with suppress(VisionNMFError, ValueError, TypeError, OverflowError, IndexError):
+        with suppress(VisionNMFError):
             if "markers" in settings if is_ours else self._source is not None and not files[0].exists():
                 ((drawn, attributes, _),) = read(files[1])
                 if drawn.shape == self._image.shape[:2]:
@@ -130,13 +129,18 @@ class Segment(Panel):
                         self.markers.value = self._to_draw_on(drawn.copy(), **attributes)
                     elif not self.markers.value.data.any():
                         exchange(self.markers.value, drawn.copy())
-            if is_ours:
-                labels = np.array([0, *settings["numbers"]], np.uint16)[labels] if "numbers" in settings else labels
-                self.formats.value = tuple(settings.get("formats", self.formats.value))
-                self.scale.value = settings.get("scale", load_border_model().scale)
-                self.number.value = settings.get("n_segments", self.number.value)
-                first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
-                self.way.value = next((way for way in WAYS.values() if way in settings), first)
+        if is_ours:
+            for each in (self.formats, self.scale, self.number):
+                try:
+                    each.value = settings[each.name]
+                except (KeyError, ValueError, TypeError, OverflowError):  # not there, or changed by others
+                    settings.pop(each.name, None)
+            if "scale" not in settings:
+                self.scale.value = load_border_model().scale
+            with suppress(LookupError, ValueError, TypeError, OverflowError):
+                labels = np.array([0, *settings["numbers"]], np.uint16)[labels]
+            first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
+            self.way.value = next((way for way in WAYS.values() if way in settings), first)
 
         def show() -> None:
             """Show the labels of the file, which may have been drawn by hand."""
@@ -276,7 +280,7 @@ class Segment(Panel):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
         else:
             wanted = wanted if marks is None else replace(wanted, markers=folder / self._file(SCRIBBLES).name)
-            given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
+            given = {"wanted": wanted, "outputs": self._outputs()}
             same = folder == self.folder.value and np.array_equal(labels, self._labels)
             given |= {"out": str(self.folder.value), "force": same}
             self.command.value = command("segment", self._source, **given)
@@ -310,10 +314,13 @@ class Segment(Panel):
         """Return the name of a result in the chosen folder."""
         return self.folder.value / f"{stem_of(self._source or 'image')}{ending}"
 
+    def _outputs(self) -> Outputs:
+        """Return the chosen formats as the command takes them."""
+        return Outputs(formats=tuple(self.formats.value) or None)
+
     def _formatted(self) -> dict[Path, str]:
         """Return the names of the chosen formats by their files."""
-        names = Outputs(formats=self.formats.value or None).names
-        return {self._file(f"_{FORMATS[name].ending}"): name for name in names}
+        return {self._file(f"_{FORMATS[name].ending}"): name for name in self.formats.value}
 
     def _save(self) -> None:
         """Write the labels that are seen, scribbles, and formats; files that were not opened here when asked twice."""
@@ -325,7 +332,7 @@ class Segment(Panel):
         (wanted, marks, result), shown = self._found, segments.data
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
-        given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
+        given = {"wanted": wanted, "outputs": self._outputs()}
         files, others = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])], self._formatted()
         if self._by_hand():
             given["labels"] = "drawn by hand"

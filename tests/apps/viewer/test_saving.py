@@ -228,7 +228,7 @@ def test_the_next_day_a_photograph_is_as_it_was_saved(way, number, draws, viewer
     click(widget.start)
     wait(widget)
     wait(widget)  # what napari says of the layers comes later
-    assert widget.way.value == way and widget.formats.value == ("coco",)
+    assert widget.way.value == way and widget.formats.value == ["coco"]
     assert not number or (widget.scale if way == "scale" else widget.number).value == number
     np.testing.assert_array_equal(widget.made("segments").data, shown)
     assert (widget.markers.value is not None) == draws and "drawn by hand" in widget.python.value
@@ -241,7 +241,36 @@ def test_the_next_day_a_photograph_is_as_it_was_saved(way, number, draws, viewer
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == saved
 
 
-@pytest.mark.parametrize("settings", [{"scale": "x"}, {"n_segments": 1e99}, [1], {"formats": [[]], "scale": 0.9}, None])
+@pytest.mark.parametrize(
+    ("words", "way", "control"), [(("--segments", "3"), "n_segments", "number"), (("--scale", "0.9"), "scale", "scale")]
+)
+def test_what_the_command_made_brings_back_its_settings(words, way, control, viewer, photo, tmp_path):
+    assert run_command("segment", photo, *words, "--formats", "csv,coco", "--out", tmp_path).exit_code == 0
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert (widget.formats.value, widget.way.value) == (["coco", "csv"], way)
+    assert getattr(widget, control).value == float(words[1])
+    assert shlex.join(words) in widget.command.value and "--force" in widget.command.value
+    (table,) = tmp_path.glob("*.csv")
+    before = table.read_text()
+    click(widget.save)  # at the first press
+    assert "photo_segments.csv" in widget.state.value and not SAID[0]
+    assert table.read_text() == before
+
+
+def test_what_cannot_be_brought_back_takes_nothing_else_with_it(viewer, photo):
+    with recording(**made_of(str(photo), {}) | {"settings": {"formats": ["other"], "markers": "a", "scale": 0.9}}):
+        write_image(photo.with_name("photo_labels.png"), np.zeros(read_image(photo).shape[:2], np.uint16))
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert (widget.formats.value, widget.way.value, widget.scale.value) == ([], "scale", 0.9) and not SAID[0]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"scale": "x"}, {"n_segments": 1e99}, [1], {"formats": [[]], "numbers": [-1]}, None]
+)
 @pytest.mark.parametrize("fits", [False, True])
 def test_labels_of_others_do_not_steer_the_widget(fits, settings, viewer, photo, tmp_path):
     first = made_of(str(photo), {})["input"]
