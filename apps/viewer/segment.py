@@ -147,6 +147,7 @@ class Segment(Panel):
             self._kept = self.folder.value, labels, drawn
             self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
             self.made(OUTPUT).data = labels.copy()  # because a person may draw on it
+            self.done(counted(np.count_nonzero(np.bincount(labels.ravel())[1:]), "segment"))
             self._repeat()
 
         self.cut(then=show if is_ours else lambda: None)
@@ -338,10 +339,12 @@ class Segment(Panel):
             given["labels"] = "drawn by hand"
             sizes = np.bincount(shown.ravel())
             sizes[0] = 0  # no segment
+            numbers = np.flatnonzero(sizes).tolist()
             if others:  # which know no gaps between the numbers of segments
                 shown = (np.cumsum(sizes > 0) * (sizes > 0))[shown].astype(np.uint16)
-                given["numbers"] = np.flatnonzero(sizes).tolist()  # that the layer goes on with, and has another day
-            names = tuple(name for name, size in zip(result.marker_names, sizes[1:], strict=False) if size)
+                given["numbers"] = numbers  # that the layer goes on with, and has another day
+            named, alone = dict(enumerate(result.marker_names, 1)), wanted == WantedSegments()  # when all are painted
+            names = tuple(named.get(number, str(number)) for number in numbers if alone or number in named)
             labels, sizes = shown.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
             result = replace(result, labels=labels, sizes=sizes, scale=None, marker_names=names)
         try:

@@ -98,15 +98,18 @@ def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_pat
         click(widget.save)
         assert "draw a scribble on each thing" in SAID[0].pop() and not (tmp_path / f"{name}_labels.png").exists()
         viewer.layers.selection.active, layer.mode = layer, "paint"
-        for label, row in ((1, 60), (2, 200)):
+        for label, row in ((3, 60), (5, 200)):
             stroke(layer, label, row, (40, 400))
         wait(widget)
         click(widget.following)
         assert "Not saved: segments; press Save." in SAID[0].pop()
         click(widget.save)
         assert widget.state.value == f"Saved {name}_labels.png, {name}_coco.json."
-        np.testing.assert_array_equal(labels_of(tmp_path, f"{name}_labels.png"), (layer.data.astype(int) - 1) % 65536)
-        assert len(json.loads((tmp_path / f"{name}_coco.json").read_text())["annotations"]) == 2
+        labels = labels_of(tmp_path, f"{name}_labels.png")
+        np.testing.assert_array_equal(labels, np.select([layer.data == 3, layer.data == 5], [0, 1], 65535))
+        coco = json.loads((tmp_path / f"{name}_coco.json").read_text())
+        names = {each["id"]: each["name"] for each in coco["categories"]}
+        assert [names[each["category_id"]] for each in coco["annotations"]] == ["3", "5"]
         painted = layer.data.copy()
         click(widget.following)
     assert widget.state.value == "zoo is the last photograph of its folder."
@@ -115,7 +118,7 @@ def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_pat
     widget = opened(another, tmp_path / "zoo.png", "Segment")
     click(widget.start)
     wait(widget)
-    assert widget.way.value == "markers" and not SAID[0]
+    assert widget.way.value == "markers" and widget.state.value == "2 segments" and not SAID[0]
     np.testing.assert_array_equal(widget.made("segments").data, painted)
 
 
