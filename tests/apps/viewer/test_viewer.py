@@ -20,7 +20,7 @@ from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.viewer.layers import read
 from visionnmf.datasets import load_surveillance
-from visionnmf.io import VideoReader, read_image, write_image
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
 pytestmark = needs_napari
 
@@ -263,6 +263,23 @@ def test_frames_that_were_not_learnt_say_so(viewer):
     viewer.layers.clear()
     wait(widget)
     assert not text.visible
+
+
+def test_a_video_that_is_cut_off_says_so(viewer, tmp_path):
+    path = tmp_path / "cut.mkv"
+    with VideoWriter(path, width=320, height=240, frame_rate=10, codec="ffv1") as writer:
+        for frame in VideoReader(load_surveillance().path, end=6.0):
+            writer.write(frame)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    n_frames = len(list(reader := VideoReader(path)))
+    widget = opened(viewer, path, "Background")
+    for end, said in ((0.5, ""), (60.0, "".join(f"\nNote: {note}." for note in reader.notes))):
+        widget.read[1].value = end
+        click(widget.learn)
+        wait(widget)
+        n_learnt = min(n_frames, round(end * 10))
+        assert widget.state.value == f"{n_learnt} of {n_learnt} frames are masked.{said}"
+    assert "cut off or damaged" in said and 5 < n_frames < 60
 
 
 def test_a_second_video_is_chosen_and_its_foreground_seen(viewer, tmp_path):
