@@ -89,14 +89,10 @@ class Panel(Container):
 
         def opened(event: Any) -> None:
             """Choose the layer of a file, because it covers the others."""
-            if (
-                isinstance(event.value, kind)
-                and event.value.ndim == axes
-                and source_of(event.value)
-                and self._is_open()
-            ):
+            layer = event.value
+            if isinstance(layer, kind) and layer.ndim == axes and source_of(layer) and self._is_open():
                 box.reset_choices()
-                box.value = event.value
+                box.value = layer
 
         box = ComboBox(label=label, choices=there, nullable=optional)
         viewer.layers.events.inserted.connect(opened)

@@ -53,7 +53,8 @@ class Segment(Panel):
         self.following = PushButton(text="Next photograph", tooltip="Go on to the next one of the folder.")
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
-        self._source: str | None = None  # the file that holds the same pixels
+        self._source: str | None = None  # the file of that
+        self._is_same = False  # whether that holds the same pixels
         self._found: Any = None  # what is shown: settings, scribbles or None, result
         self._labels: Any = None  # what was put into the layer of segments last
         self._drawn_on = self.later(self._repeat)
@@ -83,17 +84,18 @@ class Segment(Panel):
             return self.say("Open an image first.")
         image, rgb, source = layer.data, layer.rgb, source_of(layer)
 
-        def work() -> tuple[Any, SegmentationResult, str | None]:
-            """Return the image, its result, and its file if that holds the same pixels."""
+        def work() -> tuple[Any, SegmentationResult, str | None, bool]:
+            """Return the image, its result, its file, and whether that holds the same pixels."""
             if image.ndim != 2 + rgb:
                 raise ParameterError(f"image must be one picture; got the shape {image.shape}; choose another layer")
-            return image, segment(np.asarray(image)), source if source and holds(source, image) else None
+            whole = image if rgb else np.repeat(image[..., None], 3, axis=2)  # as grey is read here
+            return image, segment(np.asarray(image)), source, source is not None and holds(source, whole)
 
         return self.work(f"Finding regions ... {FIRST}", work, self._grown)
 
-    def _grown(self, found: tuple[Any, SegmentationResult, str | None]) -> None:
+    def _grown(self, found: tuple[Any, SegmentationResult, str | None, bool]) -> None:
         """Show the segments of a new tree."""
-        is_new, (self._image, tree, self._source) = found[0] is not self._image, found
+        is_new, (self._image, tree, self._source, self._is_same) = found[0] is not self._image, found
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and os.path.exists(self._source) and self.folder.value == self._parent:
             self.folder.value = self._parent = Path(self._source).parent
@@ -118,11 +120,11 @@ class Segment(Panel):
         record, labels, drawn = record_of(files[0]) or {}, np.zeros(0), None
         with suppress(VisionNMFError):
             ((labels, *_),) = read(files[0])
-        is_ours = self._source is not None and record.get("input") == made_of(self._source, {})["input"]
+        is_ours = self._is_same and record.get("input") == made_of(self._source, {})["input"]
         is_ours = is_ours and labels.shape == self._image.shape[:2]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
         with suppress(VisionNMFError):
-            if "markers" in settings if is_ours else self._source is not None and not files[0].exists():
+            if "markers" in settings if is_ours else self._is_same and not files[0].exists():
                 ((drawn, attributes, _),) = read(files[1])
                 if drawn.shape == self._image.shape[:2]:
                     if self.markers.value is None:
@@ -130,13 +132,12 @@ class Segment(Panel):
                     elif not self.markers.value.data.any():
                         exchange(self.markers.value, drawn.copy())
         if is_ours:
+            self.scale.value = load_border_model().scale
             for each in (self.formats, self.scale, self.number):
                 try:
                     each.value = settings[each.name]
                 except (KeyError, ValueError, TypeError, OverflowError):  # not there, or changed by others
                     settings.pop(each.name, None)
-            if "scale" not in settings:
-                self.scale.value = load_border_model().scale
             with suppress(LookupError, ValueError, TypeError, OverflowError):
                 labels = np.array([0, *settings["numbers"]], np.uint16)[labels]
             first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
@@ -147,7 +148,7 @@ class Segment(Panel):
             self._kept = self.folder.value, labels, drawn
             self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
             self.made(OUTPUT).data = labels.copy()  # because a person may draw on it
-            self.done(counted(np.count_nonzero(np.bincount(labels.ravel())[1:]), "segment"))
+            self.done(counted(int(np.count_nonzero(np.bincount(labels.ravel())[1:])), "segment"))
             self._repeat()
 
         self.cut(then=show if is_ours else lambda: None)
@@ -275,13 +276,14 @@ class Segment(Panel):
                 self.done("The segments were drawn on, which is not saved yet.")
         elif not self._labels.any():
             self.python.value = f"# {NOTHING}"
-        elif self._source is None:
-            self.python.value = "# The layer is not what a file holds; save it first, and open the file."
+        elif self._source is None or not self._is_same:
+            why = "changed, transparent, or not turned as the camera says; visionnmf view opens it right"
+            self.python.value = f"# No command: the layer is not what a file holds, but {why}."
         elif marks is not None and not np.array_equal(marks, drawn):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
         else:
             wanted = wanted if marks is None else replace(wanted, markers=folder / self._file(SCRIBBLES).name)
-            given = {"wanted": wanted, "outputs": self._outputs()}
+            given = {"wanted": wanted, "outputs": Outputs(formats=tuple(self.formats.value) or None)}
             same = folder == self.folder.value and np.array_equal(labels, self._labels)
             given |= {"out": str(self.folder.value), "force": same}
             self.command.value = command("segment", self._source, **given)
@@ -315,10 +317,6 @@ class Segment(Panel):
         """Return the name of a result in the chosen folder."""
         return self.folder.value / f"{stem_of(self._source or 'image')}{ending}"
 
-    def _outputs(self) -> Outputs:
-        """Return the chosen formats as the command takes them."""
-        return Outputs(formats=tuple(self.formats.value) or None)
-
     def _formatted(self) -> dict[Path, str]:
         """Return the names of the chosen formats by their files."""
         return {self._file(f"_{FORMATS[name].ending}"): name for name in self.formats.value}
@@ -333,7 +331,7 @@ class Segment(Panel):
         (wanted, marks, result), shown = self._found, segments.data
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
-        given = {"wanted": wanted, "outputs": self._outputs()}
+        given = {"wanted": wanted, "outputs": Outputs(formats=tuple(self.formats.value) or None)}
         files, others = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])], self._formatted()
         if self._by_hand():
             given["labels"] = "drawn by hand"
@@ -358,7 +356,7 @@ class Segment(Panel):
             for file in files[1:]:  # first, because the labels say from which scribbles they are
                 write_labels(str(file), marks, {})
                 given["wanted"] = replace(wanted, markers=file)
-            with together(), nullcontext() if self._source is None else recording(**made_of(self._source, given)):
+            with together(), recording(**made_of(self._source, given)) if self._is_same else nullcontext():
                 write_labels(str(files[0]), shown, {})
                 for file, name in others.items():
                     write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
