@@ -29,13 +29,14 @@ COLOURS = {"roi": "lime", "ignore": "orange"}
 
 
 class Learnt(NamedTuple):
-    """Frames (n, height, width, 3) of a clip, the number of the first in the video, and the model of them."""
+    """Frames (n, height, width, 3) of a clip, the number of the first in the video, their model, and what was lost."""
 
     source: str
     video: VideoSettings
     first: int
     frames: NDArray[np.uint8]
     model: BackgroundModel
+    notes: list[str]
 
 
 class Background(Panel):
@@ -89,7 +90,8 @@ class Background(Panel):
                 if not len(frames) % 10:
                     yield f"Read {len(frames)} frames ..."
             yield f"Learning from {len(frames)} frames ... {FIRST}"
-            yield Learnt(source, video, first, np.stack(frames), BackgroundModel(n_components).fit(frames))
+            model = BackgroundModel(n_components).fit(frames)
+            yield Learnt(source, video, first, np.stack(frames), model, clip.notes)
 
         return self.work("Reading ...", work, self._show_learnt)
 
@@ -170,7 +172,8 @@ class Background(Panel):
         layer = self.made(OUTPUT)  # None if it was removed in the meantime
         if layer is not None and number == self._shown()[0]:
             layer.refresh()
-        self.done(f"{number + 1} of {len(self._learnt.frames)} frames are masked.")
+        notes = "".join(f"\nNote: {note}." for note in self._learnt.notes)
+        self.done(f"{number + 1} of {len(self._learnt.frames)} frames are masked.{notes}")
 
     def _new_region(self, name: str) -> None:
         """Add a layer to draw a region on."""

@@ -38,9 +38,12 @@ def control(record: type, name: str, value: Any = None, **options: Any) -> Any:
 
 
 def exchange(layer: Any, data: Any) -> None:
-    """Give a layer other data, which leaves nothing to undo, because that would bring back pieces of the old data."""
+    """Give a layer other data, their own contrast, and nothing to undo, which would bring back pieces of the old."""
     layer.data = data
-    if hasattr(layer, "undo"):
+    if isinstance(layer, Image):
+        layer.reset_contrast_limits_range()
+        layer.reset_contrast_limits("data")
+    else:
         mode, layer.editable = layer.mode, False  # this ends what can be undone, and takes the tool away
         layer.editable, layer.mode = True, mode
 
@@ -86,14 +89,10 @@ class Panel(Container):
 
         def opened(event: Any) -> None:
             """Choose the layer of a file, because it covers the others."""
-            if (
-                isinstance(event.value, kind)
-                and event.value.ndim == axes
-                and source_of(event.value)
-                and self._is_open()
-            ):
+            layer = event.value
+            if isinstance(layer, kind) and layer.ndim == axes and source_of(layer) and self._is_open():
                 box.reset_choices()
-                box.value = event.value
+                box.value = layer
 
         box = ComboBox(label=label, choices=there, nullable=optional)
         viewer.layers.events.inserted.connect(opened)

@@ -47,13 +47,14 @@ class Segment(Panel):
         self.markers = self.choice(napari_viewer, Labels, "scribbles", optional=True)
         self.draw = PushButton(text="New scribbles", tooltip="Draw with a label for each thing; M takes the next one.")
         self.folder = FileEdit(label="folder", mode="d", value=Path())
-        formats = [("none", ()), ("all", (*FORMATS,)), *((name, (name,)) for name in FORMATS)]
-        self.formats = control(Outputs, "formats", (), widget_type="ComboBox", choices=formats)
+        self.formats = control(Outputs, "formats", (), widget_type="Select", choices=[*FORMATS])
+        self.formats.max_height, self.formats.tooltip = 90, "Press Ctrl to choose several, or none again."
         self.save = PushButton(text="Save labels and scribbles")
         self.following = PushButton(text="Next photograph", tooltip="Go on to the next one of the folder.")
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
-        self._source: str | None = None  # the file that holds the same pixels
+        self._source: str | None = None  # the file of that
+        self._is_same = False  # whether that holds the same pixels
         self._found: Any = None  # what is shown: settings, scribbles or None, result
         self._labels: Any = None  # what was put into the layer of segments last
         self._drawn_on = self.later(self._repeat)
@@ -83,17 +84,18 @@ class Segment(Panel):
             return self.say("Open an image first.")
         image, rgb, source = layer.data, layer.rgb, source_of(layer)
 
-        def work() -> tuple[Any, SegmentationResult, str | None]:
-            """Return the image, its result, and its file if that holds the same pixels."""
+        def work() -> tuple[Any, SegmentationResult, str | None, bool]:
+            """Return the image, its result, its file, and whether that holds the same pixels."""
             if image.ndim != 2 + rgb:
                 raise ParameterError(f"image must be one picture; got the shape {image.shape}; choose another layer")
-            return image, segment(np.asarray(image)), source if source and holds(source, image) else None
+            whole = image if rgb else np.repeat(image[..., None], 3, axis=2)  # as grey is read here
+            return image, segment(np.asarray(image)), source, source is not None and holds(source, whole)
 
         return self.work(f"Finding regions ... {FIRST}", work, self._grown)
 
-    def _grown(self, found: tuple[Any, SegmentationResult, str | None]) -> None:
+    def _grown(self, found: tuple[Any, SegmentationResult, str | None, bool]) -> None:
         """Show the segments of a new tree."""
-        is_new, (self._image, tree, self._source) = found[0] is not self._image, found
+        is_new, (self._image, tree, self._source, self._is_same) = found[0] is not self._image, found
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
         if self._source is not None and os.path.exists(self._source) and self.folder.value == self._parent:
             self.folder.value = self._parent = Path(self._source).parent
@@ -118,30 +120,35 @@ class Segment(Panel):
         record, labels, drawn = record_of(files[0]) or {}, np.zeros(0), None
         with suppress(VisionNMFError):
             ((labels, *_),) = read(files[0])
-        is_ours = self._source is not None and record.get("input") == made_of(self._source, {})["input"]
+        is_ours = self._is_same and record.get("input") == made_of(self._source, {})["input"]
         is_ours = is_ours and labels.shape == self._image.shape[:2]
         settings = record["settings"] if is_ours and isinstance(record.get("settings"), dict) else {}
-        # there may be no files, or those of others, who may have changed them
-        with suppress(VisionNMFError, ValueError, TypeError, OverflowError):
-            if "markers" in settings if is_ours else self._source is not None and not files[0].exists():
+        with suppress(VisionNMFError):
+            if "markers" in settings if is_ours else self._is_same and not files[0].exists():
                 ((drawn, attributes, _),) = read(files[1])
                 if drawn.shape == self._image.shape[:2]:
                     if self.markers.value is None:
                         self.markers.value = self._to_draw_on(drawn.copy(), **attributes)
                     elif not self.markers.value.data.any():
                         exchange(self.markers.value, drawn.copy())
-            if is_ours:
-                self.formats.value = tuple(settings.get("formats", self.formats.value))
-                self.scale.value = settings.get("scale", load_border_model().scale)
-                self.number.value = settings.get("n_segments", self.number.value)
-                first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
-                self.way.value = next((way for way in WAYS.values() if way in settings), first)
+        if is_ours:
+            self.scale.value = load_border_model().scale
+            for each in (self.formats, self.scale, self.number):
+                try:
+                    each.value = settings[each.name]
+                except (KeyError, ValueError, TypeError, OverflowError):  # not there, or changed by others
+                    settings.pop(each.name, None)
+            with suppress(LookupError, ValueError, TypeError, OverflowError):
+                labels = np.array([0, *settings["numbers"]], np.uint16)[labels]
+            first = "markers" if "labels" in settings else "scale"  # drawn by hand from nothing, or as the command
+            self.way.value = next((way for way in WAYS.values() if way in settings), first)
 
         def show() -> None:
             """Show the labels of the file, which may have been drawn by hand."""
             self._kept = self.folder.value, labels, drawn
             self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
-            self.made(OUTPUT).data = labels
+            self.made(OUTPUT).data = labels.copy()  # because a person may draw on it
+            self.done(counted(int(np.count_nonzero(np.bincount(labels.ravel())[1:])), "segment"))
             self._repeat()
 
         self.cut(then=show if is_ours else lambda: None)
@@ -184,7 +191,8 @@ class Segment(Panel):
                 self.say(error)
                 continue
             # layers are used again, because napari 0.9 crashes where some go and others come
-            image.data, image.name, image.metadata = data, attributes["name"], attributes["metadata"]
+            exchange(image, data)
+            image.name, image.metadata = attributes["name"], attributes["metadata"]
             self._labels, self._found = np.zeros(data.shape[:2], np.uint16), None
             marks, segments, selected = self.markers.value, self.made(OUTPUT), self.viewer.layers.selection
             for each in filter(None, (marks, segments)):
@@ -236,6 +244,7 @@ class Segment(Panel):
                     return self._repeat()  # nothing else was asked for
                 kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False, metadata={BY_HAND: True})
                 self._made.pop(BY_HAND)  # the next one gets a layer of its own
+                self.markers.reset_choices()
                 show_info(f"What was drawn by hand on the segments is in the layer {kept.name!r}.")
             self._found, self._labels = found[:3], found[3]
             if self._kept[1] is None:
@@ -267,13 +276,14 @@ class Segment(Panel):
                 self.done("The segments were drawn on, which is not saved yet.")
         elif not self._labels.any():
             self.python.value = f"# {NOTHING}"
-        elif self._source is None:
-            self.python.value = "# The layer is not what a file holds; save it first, and open the file."
+        elif self._source is None or not self._is_same:
+            why = "changed, transparent, or not turned as the camera says; visionnmf view opens it right"
+            self.python.value = f"# No command: the layer is not what a file holds, but {why}."
         elif marks is not None and not np.array_equal(marks, drawn):
             self.python.value = "# Press Save first: the scribbles are not in the file yet."
         else:
             wanted = wanted if marks is None else replace(wanted, markers=folder / self._file(SCRIBBLES).name)
-            given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
+            given = {"wanted": wanted, "outputs": Outputs(formats=tuple(self.formats.value) or None)}
             same = folder == self.folder.value and np.array_equal(labels, self._labels)
             given |= {"out": str(self.folder.value), "force": same}
             self.command.value = command("segment", self._source, **given)
@@ -309,8 +319,7 @@ class Segment(Panel):
 
     def _formatted(self) -> dict[Path, str]:
         """Return the names of the chosen formats by their files."""
-        names = Outputs(formats=self.formats.value or None).names
-        return {self._file(f"_{FORMATS[name].ending}"): name for name in names}
+        return {self._file(f"_{FORMATS[name].ending}"): name for name in self.formats.value}
 
     def _save(self) -> None:
         """Write the labels that are seen, scribbles, and formats; files that were not opened here when asked twice."""
@@ -319,19 +328,22 @@ class Segment(Panel):
             return self.say(NOTHING)
         if self._is_other():
             return None
-        wanted, marks, result = self._found
+        (wanted, marks, result), shown = self._found, segments.data
         if not np.array_equal(marks, self._marks()):  # drawn by code, or just now
             return self.cut(then=self._save)
-        given = {"wanted": wanted, "outputs": Outputs(formats=self.formats.value or None)}
+        given = {"wanted": wanted, "outputs": Outputs(formats=tuple(self.formats.value) or None)}
         files, others = [self._file(LABELS), *([] if marks is None else [self._file(SCRIBBLES)])], self._formatted()
         if self._by_hand():
             given["labels"] = "drawn by hand"
-            sizes = np.bincount(segments.data.ravel())
+            sizes = np.bincount(shown.ravel())
             sizes[0] = 0  # no segment
+            numbers = np.flatnonzero(sizes).tolist()
             if others:  # which know no gaps between the numbers of segments
-                segments.data = (np.cumsum(sizes > 0) * (sizes > 0))[segments.data].astype(np.uint16)
-            names = tuple(name for name, size in zip(result.marker_names, sizes[1:], strict=False) if size)
-            labels, sizes = segments.data.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
+                shown = (np.cumsum(sizes > 0) * (sizes > 0))[shown].astype(np.uint16)
+                given["numbers"] = numbers  # that the layer goes on with, and has another day
+            named, alone = dict(enumerate(result.marker_names, 1)), wanted == WantedSegments()  # when all are painted
+            names = tuple(named.get(number, str(number)) for number in numbers if alone or number in named)
+            labels, sizes = shown.astype(np.uint16) - np.uint16(1), sizes[sizes > 0]
             result = replace(result, labels=labels, sizes=sizes, scale=None, marker_names=names)
         try:
             output_folder(self.folder.value)
@@ -344,8 +356,8 @@ class Segment(Panel):
             for file in files[1:]:  # first, because the labels say from which scribbles they are
                 write_labels(str(file), marks, {})
                 given["wanted"] = replace(wanted, markers=file)
-            with together(), nullcontext() if self._source is None else recording(**made_of(self._source, given)):
-                write_labels(str(files[0]), segments.data, {})
+            with together(), recording(**made_of(self._source, given)) if self._is_same else nullcontext():
+                write_labels(str(files[0]), shown, {})
                 for file, name in others.items():
                     write_content(file, formatted(name, Path(self._source or "image").name, result), force=True)
         except VisionNMFError as error:

@@ -24,7 +24,6 @@ from real_viewer import (
 
 from visionnmf.apps.made import made_of
 from visionnmf.apps.segmentation import segment
-from visionnmf.apps.segmentation.settings import FORMATS
 from visionnmf.apps.viewer.layers import read
 from visionnmf.io import read_image, recording, write_image
 
@@ -82,50 +81,6 @@ def test_the_command_finds_what_was_saved_up_to_date(viewer, photo, tmp_path):
     assert not widget.command.value and "No command repeats what was drawn by hand" in widget.python.value
     run = run_command("segment", photo, "--out", tmp_path)
     assert run.exit_code == 2 and "was made with labels=drawn by hand" in run.stderr
-
-
-def test_formats_have_what_was_drawn_by_hand(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    wait(widget)
-    seen = widget.made("segments").data
-    seen[:9], seen[20:60, 30:80], seen[200:210] = 70, 33, 0
-    expected = seen.copy()
-    widget.formats.value = tuple(FORMATS)
-    click(widget.save)
-    labels = labels_of(tmp_path)
-    np.testing.assert_array_equal(labels == 65535, expected == 0)
-    numbers = np.unique(expected[expected > 0])  # numbered without gaps, also in what is seen
-    np.testing.assert_array_equal(numbers[labels[expected > 0]], expected[expected > 0])
-    np.testing.assert_array_equal(widget.made("segments").data, (labels + 1) % 65536)
-    coco = json.loads((tmp_path / "photo_coco.json").read_text())["annotations"]
-    assert [each["area"] for each in coco] == np.bincount(labels[labels < 65535]).tolist()
-    assert coco[int(labels[30, 40])]["bbox"] == [30, 20, 50, 40]
-    assert len(list(tmp_path.glob("photo_*"))) == 1 + len(FORMATS)
-
-
-def test_what_is_drawn_on_segments_is_kept(viewer, photo):
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    wait(widget)
-    viewer.layers.selection.active = layer = widget.made("segments")
-    drawn = []
-    for scale in (0.5, 0.7):
-        shown = layer.data.copy()
-        layer.paint((60, 60), 77)
-        wait(widget)
-        assert not widget.command.value and "No command repeats" in widget.python.value
-        layer.undo()
-        wait(widget)
-        assert widget.command.value and np.array_equal(layer.data, shown)
-        layer.redo()
-        drawn.append(layer.data.copy())
-        widget.scale.value = scale
-        wait(widget)
-        assert "in the layer 'segments (by hand)" in SAID[0].pop() and widget.command.value
-        assert viewer.layers.selection == {layer} and 77 not in layer.data
-    kept = [each.data for each in viewer.layers if each.name.startswith("segments (by hand)")]
-    np.testing.assert_array_equal(kept, drawn)
 
 
 def test_what_polygons_buckets_and_code_draw_is_cut_and_saved(viewer, photo, tmp_path):
@@ -273,16 +228,49 @@ def test_the_next_day_a_photograph_is_as_it_was_saved(way, number, draws, viewer
     click(widget.start)
     wait(widget)
     wait(widget)  # what napari says of the layers comes later
-    assert widget.way.value == way and widget.formats.value == ("coco",)
+    assert widget.way.value == way and widget.formats.value == ["coco"]
     assert not number or (widget.scale if way == "scale" else widget.number).value == number
     np.testing.assert_array_equal(widget.made("segments").data, shown)
     assert (widget.markers.value is not None) == draws and "drawn by hand" in widget.python.value
+    assert not widget._unsaved()
+    stroke(widget.made("segments"), 41, 200, (40, 400))
+    assert widget._unsaved().startswith("Not saved: segments")
+    widget.made("segments").undo()
     click(widget.save)  # at the first press, because it was seen
     assert widget.state.value.startswith("Saved ")
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == saved
 
 
-@pytest.mark.parametrize("settings", [{"scale": "x"}, {"n_segments": 1e99}, [1], {"formats": [[]], "scale": 0.9}, None])
+@pytest.mark.parametrize(
+    ("words", "way", "control"), [(("--segments", "3"), "n_segments", "number"), (("--scale", "0.9"), "scale", "scale")]
+)
+def test_what_the_command_made_brings_back_its_settings(words, way, control, viewer, photo, tmp_path):
+    assert run_command("segment", photo, *words, "--formats", "csv,coco", "--out", tmp_path).exit_code == 0
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert (widget.formats.value, widget.way.value) == (["coco", "csv"], way)
+    assert getattr(widget, control).value == float(words[1])
+    assert shlex.join(words) in widget.command.value and "--force" in widget.command.value
+    (table,) = tmp_path.glob("*.csv")
+    before = table.read_text()
+    click(widget.save)  # at the first press
+    assert "photo_segments.csv" in widget.state.value and not SAID[0]
+    assert table.read_text() == before
+
+
+def test_what_cannot_be_brought_back_takes_nothing_else_with_it(viewer, photo):
+    with recording(**made_of(str(photo), {}) | {"settings": {"formats": ["other"], "markers": "a", "scale": 0.9}}):
+        write_image(photo.with_name("photo_labels.png"), np.zeros(read_image(photo).shape[:2], np.uint16))
+    widget = opened(viewer, photo, "Segment")
+    click(widget.start)
+    wait(widget)
+    assert (widget.formats.value, widget.way.value, widget.scale.value) == ([], "scale", 0.9) and not SAID[0]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"scale": "x"}, {"n_segments": 1e99}, [1], {"formats": [[]], "numbers": [-1]}, None]
+)
 @pytest.mark.parametrize("fits", [False, True])
 def test_labels_of_others_do_not_steer_the_widget(fits, settings, viewer, photo, tmp_path):
     first = made_of(str(photo), {})["input"]
@@ -385,6 +373,20 @@ def test_annotation_goes_on_the_day_after(draws, viewer, photo, tmp_path, reques
     assert not SAID[0] and len(another.layers) == 2 + draws
 
 
+@pytest.mark.parametrize(("first", "second"), [(1, 257), (257, 1), (16, 1)])
+def test_the_next_photograph_has_its_own_contrast(first, second, viewer, photo, tmp_path):
+    for name, factor in (("q", first), ("r", second)):
+        write_image(tmp_path / f"{name}.png", read_image(photo).astype(np.uint8 if factor == 1 else np.uint16) * factor)
+    widget = opened(viewer, tmp_path / "q.png", "Segment")
+    click(widget.following)
+    wait_for_next(widget, "r")
+    layer = widget.image.value
+    fresh = viewer.add_image(layer.data, rgb=True)
+    assert (
+        layer.contrast_limits == fresh.contrast_limits and layer.contrast_limits_range[1] == np.iinfo(layer.dtype).max
+    )
+
+
 @pytest.mark.parametrize("draws", [True, False])
 def test_the_brush_is_in_hand_and_fits_the_next_photograph(draws, viewer, photo, tmp_path):
     for name, size in (("q", 0.5), ("r", 2), ("s", 1)):
@@ -401,70 +403,6 @@ def test_the_brush_is_in_hand_and_fits_the_next_photograph(draws, viewer, photo,
         click(widget.following)
         wait_for_next(widget, name)
         assert (viewer.layers.selection.active, layer.mode, layer.brush_size) == (layer, "paint", size)
-
-
-def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_path, request):
-    import napari
-
-    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
-    widget = opened(viewer, photo, "Segment")
-    widget.way.value, widget.formats.value = "markers", ("coco",)
-    click(widget.start)
-    for name in ("photo", "zoo"):
-        wait_for_next(widget, name)
-        layer = widget.made("segments")
-        assert "draw a scribble on each thing" in widget.state.value and not SAID[0] and not widget.command.value
-        click(widget.save)
-        assert "draw a scribble on each thing" in SAID[0].pop() and not (tmp_path / f"{name}_labels.png").exists()
-        viewer.layers.selection.active, layer.mode = layer, "paint"
-        for label, row in ((1, 60), (2, 200)):
-            stroke(layer, label, row, (40, 400))
-        wait(widget)
-        click(widget.following)
-        assert "Not saved: segments; press Save." in SAID[0].pop()
-        click(widget.save)
-        assert widget.state.value == f"Saved {name}_labels.png, {name}_coco.json."
-        np.testing.assert_array_equal(labels_of(tmp_path, f"{name}_labels.png"), (layer.data.astype(int) - 1) % 65536)
-        assert len(json.loads((tmp_path / f"{name}_coco.json").read_text())["annotations"]) == 2
-        painted = layer.data.copy()
-        click(widget.following)
-    assert widget.state.value == "zoo is the last photograph of its folder."
-    another = napari.Viewer()
-    request.addfinalizer(another.close)
-    widget = opened(another, tmp_path / "zoo.png", "Segment")
-    click(widget.start)
-    wait(widget)
-    assert widget.way.value == "markers" and not SAID[0]
-    np.testing.assert_array_equal(widget.made("segments").data, painted)
-
-
-@pytest.mark.parametrize("ends", ["saved", "removed", "left"])
-def test_a_drawing_that_was_laid_aside_is_asked_about_by_name(ends, viewer, photo, tmp_path):
-    for name in ("q", "r"):
-        write_image(tmp_path / f"{name}.png", read_image(photo)[::-1])
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    wait(widget)
-    stroke(widget.made("segments"), 50, 60, (40, 400))
-    widget.scale.value = 0.5
-    wait(widget)
-    click(widget.save)
-    SAID[0].clear()
-    click(widget.following)
-    assert SAID[0].pop().startswith("Not saved: segments (by hand); select it and press File > Save.")
-    layer = viewer.layers["segments (by hand)"]
-    if ends == "saved":
-        viewer.layers.selection.active = layer
-        viewer.layers.save(str(tmp_path / "aside.png"), selected=True, plugin="visionnmf")
-        assert 49 in labels_of(tmp_path, "aside.png")
-    if ends == "removed":
-        viewer.layers.remove(layer)
-    widget._repeat()  # what was asked before no longer counts
-    for name in ("q", "r"):
-        for _ in range(1 + (ends == "left" and name == "q")):
-            click(widget.following)
-        wait_for_next(widget, name)
-        assert not SAID[0] or (ends == "left" and SAID[0].pop())
 
 
 @pytest.mark.parametrize("gone", ["segments", "photo"])
@@ -533,29 +471,6 @@ def test_layers_that_are_renamed_stay_chosen(viewer, photo, tmp_path):
     click(widget.following)
     wait_for_next(widget, "zoo")
     assert widget.image.value is chosen and widget.markers.value is None
-
-
-def test_formats_keep_the_names_of_scribbles_where_a_segment_was_painted_over(viewer, photo, tmp_path):
-    widget = opened(viewer, photo, "Segment")
-    click(widget.start)
-    click(widget.draw)
-    wait(widget)
-    for label, row in ((1, 60), (2, 180), (3, 280)):
-        stroke(widget.markers.value, label, row, (40, 400))
-    widget.formats.value = ("coco",)
-    wait(widget)
-    seen = widget.made("segments").data
-    seen[seen == 1] = 3
-    area = {"2": np.count_nonzero(seen == 2), "3": np.count_nonzero(seen == 3)}
-    click(widget.save)
-    wait(widget)
-    coco = json.loads((tmp_path / "photo_coco.json").read_text())
-    names = {each["id"]: each["name"] for each in coco["categories"]}
-    assert {
-        names[each["category_id"]]: each["area"]
-        for each in coco["annotations"]
-        if names[each["category_id"]] != "segment"
-    } == area
 
 
 @pytest.mark.parametrize("way", ["button of the frame", "menu"])

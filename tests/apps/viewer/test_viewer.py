@@ -20,7 +20,7 @@ from visionnmf.apps.background import BackgroundModel
 from visionnmf.apps.segmentation import segment
 from visionnmf.apps.viewer.layers import read
 from visionnmf.datasets import load_surveillance
-from visionnmf.io import VideoReader, read_image, write_image
+from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
 pytestmark = needs_napari
 
@@ -188,6 +188,36 @@ def test_pixels_that_no_file_holds_have_no_command(viewer, photo):
     assert widget.command.value == "" and "not what a file holds" in widget.python.value
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_a_grey_photograph_that_napari_opened_has_its_command(kind, viewer, photo, tmp_path):
+    write_image(
+        tmp_path / "photo.png", read_image(photo)[..., 1].astype(kind) * kind(np.iinfo(kind).max // 255), force=True
+    )
+    viewer.open(str(photo), plugin="napari")
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    click(widget.start)
+    wait(widget)
+    assert viewer.layers["photo"].ndim == 2 and not viewer.layers["photo"].rgb
+    click(widget.save)
+    for folder in repeated(widget, tmp_path):
+        np.testing.assert_array_equal(labels_of(folder), labels_of(tmp_path))
+
+
+def test_what_napari_did_not_turn_is_saved_under_its_name_without_a_command(viewer, photo, tmp_path):
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"  # to be turned right
+    jpeg = cv2.imencode(".jpg", read_image(photo))[1].tobytes()
+    file = tmp_path / "turned.jpg"
+    file.write_bytes(jpeg[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + jpeg[2:])
+    viewer.open(str(file), plugin="napari")
+    assert read_image(file).shape == (481, 321, 3) and viewer.layers["turned"].data.shape == (321, 481, 3)
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
+    click(widget.start)
+    wait(widget)
+    assert not widget.command.value and "not turned as the camera says" in widget.python.value
+    click(widget.save)
+    assert widget.state.value == "Saved turned_labels.png." and (tmp_path / "turned_labels.png").exists()
+
+
 def test_labels_are_opened_and_saved_by_napari_itself(viewer, rng, tmp_path):
     labels = rng.integers(0, 9, (20, 30)).astype(np.uint16)
     write_image(tmp_path / "photo_labels.png", labels)
@@ -263,6 +293,23 @@ def test_frames_that_were_not_learnt_say_so(viewer):
     viewer.layers.clear()
     wait(widget)
     assert not text.visible
+
+
+def test_a_video_that_is_cut_off_says_so(viewer, tmp_path):
+    path = tmp_path / "cut.mkv"
+    with VideoWriter(path, width=320, height=240, frame_rate=10, codec="ffv1") as writer:
+        for frame in VideoReader(load_surveillance().path, end=6.0):
+            writer.write(frame)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    n_frames = len(list(reader := VideoReader(path)))
+    widget = opened(viewer, path, "Background")
+    for end, said in ((0.5, ""), (60.0, "".join(f"\nNote: {note}." for note in reader.notes))):
+        widget.read[1].value = end
+        click(widget.learn)
+        wait(widget)
+        n_learnt = min(n_frames, round(end * 10))
+        assert widget.state.value == f"{n_learnt} of {n_learnt} frames are masked.{said}"
+    assert "cut off or damaged" in said and 5 < n_frames < 60
 
 
 def test_a_second_video_is_chosen_and_its_foreground_seen(viewer, tmp_path):
