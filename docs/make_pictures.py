@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -176,22 +177,27 @@ def view() -> None:
     import napari
     from qtpy.QtWidgets import QApplication
 
+    def settle() -> None:
+        """Let the widget finish what it does in threads."""
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            QApplication.processEvents()
+
     viewer = napari.Viewer()
+    viewer.window.resize(1600, 850)
     viewer.add_image(read_image("sample:coffee"), rgb=True, metadata={"visionnmf": "sample:coffee"}, name="coffee")
     panel = viewer.window.add_plugin_dock_widget("visionnmf", "Segment")[1]
     for work in (panel.grow, lambda: panel.draw.native.click()):
         work()
-        while panel.busy:
-            QApplication.processEvents()
+        settle()
     for label, (row, left, right) in enumerate([(120, 250, 360), (345, 120, 300)], 1):
         with panel.markers.value.block_history():
             for column in range(left, right):
                 panel.markers.value.paint((row, column), label)
-    while panel.busy:
-        QApplication.processEvents()
+    settle()
     with TemporaryDirectory() as folder, chdir(folder):
         panel.save.native.click()
-        QApplication.processEvents()
+        settle()
     shot = viewer.screenshot(canvas_only=False, flash=False)[..., :3]
     Image.fromarray(shot).save(IMAGES / "view.webp", quality=75, method=6)
     viewer.close()
