@@ -40,9 +40,10 @@ class Unseen:
     def __str__(self) -> str:
         frames, at = counted(self.frames, "frame"), f"{self.start:.1f} s"
         if self.reason == CHANGED:
-            when = f"changed at {at} and did not come back"
+            when = self.what or f"changed at {at} and did not come back"
             if self.end is not None:
                 when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
+                when = f"changed at {self.end:.1f} s; before, it was another one" if self.what else when
             return f"the whole picture {when}: was the camera covered or moved, or the scene lit anew?"
         sentences = {
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
@@ -221,7 +222,8 @@ class Watch:
             if CHANGED not in self._open:
                 _, since, number = self._jump
                 n_before = self._timeline.count - number if number else 0
-                self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before)
+                what = "" if number or self._timeline.count > 1 else "is not the background from the first frame on"
+                self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before, what)
                 self._checks.clear()
             self._checks.update({"all": 1, "steady": int(steady)})
             if time - self._open[CHANGED].start > limits.adopted:  # the next change is that of what is seen now

@@ -28,8 +28,9 @@ def street():
     return np.clip(frames + rng.normal(0, 3, frames.shape), 0, 255).astype(np.uint8)
 
 
-def watched(frames, rate=RATE, times=None):
-    background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
+def watched(frames, rate=RATE, times=None, background=None):
+    if background is None:
+        background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
     watch, at = Watch(1 / rate), []
     for index, frame in enumerate(frames):
         time = index / rate if times is None else times[index]
@@ -63,6 +64,14 @@ def test_another_picture_that_stays_is_found_when_it_begins(street, change):
     assert rows[0].start == pytest.approx(6.0, abs=0.05) and rows[0].frames == pytest.approx(HALF, abs=1)
     assert at[0][0] == "changed" and at[0][1] <= HALF + 4 * RATE  # said while it lasts
     assert str(rows[0]).startswith("the whole picture changed at 6.0 s and did not come back")
+
+
+def test_a_camera_that_is_knocked_early_is_told_by_when_its_picture_changed(street):
+    (row,), _ = watched(np.concatenate([street[:100], street[100:, ::-1, ::-1]]))
+    assert str(row).startswith("the whole picture changed at 4.0 s; before, it was another one: was the camera covered")
+    (row,) = watched(street[:100], background=street[0, ::-1])[0]
+    assert row.end is None and str(row).startswith("the whole picture is not the background from the first frame on")
+    assert "did not" not in str(row)
 
 
 def test_another_picture_that_comes_back_has_an_end(street):
