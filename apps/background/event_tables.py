@@ -24,6 +24,7 @@ from visionnmf.io.video.timeline import ROUNDING, Timeline
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings
+from .watch import Unseen, marks_of
 
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
@@ -261,6 +262,7 @@ class EventTable:
         self._stem, self._force, self._held = stem, force, held
         self._waiting: list[MotionEvent] = []
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
+        self._spans: list[tuple[float, float, str]] = []  # of each event without padding, and its note
         self._thumbnails: list[FrameArray] = []
 
     @staticmethod
@@ -297,10 +299,17 @@ class EventTable:
         # the last two are the name and the start of the clip
         values = (number, *times, *event.box, event.frames, event.note, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
+        self._spans.append((event.first, event.until, event.note))
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")
             self._thumbnails.append(_captioned(event.thumbnail, caption))
         return self.rows[-1]
+
+    def mark(self, rows: list[dict[str, Any]], unseen: list[Unseen]) -> None:
+        """Note on some of the rows in which of these stretches their events are."""
+        for row in rows:
+            first, until, note = self._spans[row["event"] - 1]
+            row["note"] = "; ".join(filter(None, (note, *marks_of(unseen, first, until))))
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
+from . import tuning
 from .frame_arrays import FrameArray, Separated, check_model_size
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
@@ -29,7 +30,7 @@ from .reports import little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
-from .watch import Unseen, Watch, as_rows, sentences_of, unseen_in
+from .watch import CHANGED, Unseen, Watch, as_rows, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from visionnmf.io.video.timeline import TimedFrame
@@ -137,7 +138,7 @@ def follow_source(
     written: list[Path] = []
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
-        written, _ = writer.finish()
+        written, _ = writer.finish(run.blind())
     writer.clear(written)
     clip, seconds = run.clip, time.perf_counter() - began
     share = run.foreground_pixels / max(1, run.frames * run.clip.width * run.clip.height)
@@ -224,7 +225,7 @@ class _Run:
                             callbacks.on_unseen(unseen)
                     self.shake = max(self.shake, math.hypot(*part.shift))
                     self.foreground_pixels += cv2.countNonZero(part.mask)
-                    self._tell(writer.write(part))
+                    self._tell(writer, writer.write(part))
                     if callbacks.on_frame is not None:
                         callbacks.on_frame(part)
                     if progress is not None:
@@ -238,10 +239,18 @@ class _Run:
             self.failures.append(error)
         if self.frames == 0:
             raise self.failures[0]
-        self._tell(writer.end_events())
+        self._tell(writer, writer.end_events())
 
-    def _tell(self, rows: list[dict[str, Any]]) -> None:
+    def blind(self) -> list[Unseen]:
+        """Return what the camera did not see so far; another picture that stays becomes the background."""
+        rows, adopted = self.watch.rows(), tuning.TUNING.unseen.adopted
+        stays = [row.reason == CHANGED and row.end is None for row in rows]
+        return [replace(row, end=row.start + adopted) if own else row for row, own in zip(rows, stays, strict=True)]
+
+    def _tell(self, writer: ResultWriter, rows: list[dict[str, Any]]) -> None:
         """Pass the rows of events that have ended to the caller's function, if there is one."""
+        if rows:
+            writer.mark(rows, self.blind())
         if self._callbacks.on_event is not None:
             for row in rows:
                 self._callbacks.on_event(row)

@@ -186,7 +186,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
                 writer.write(part)
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)
-            written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
+            written, uncut = writer.finish(watch.rows(), file_of(job.source) if job.outputs.clips else None)
     writer.clear(written)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames

@@ -23,6 +23,7 @@ from visionnmf.io.inputs import stem_of
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
+from .watch import Unseen
 
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 HELD = 64 << 20  # bytes of thumbnails that wait for their events' numbers; more are kept in a file
@@ -268,6 +269,11 @@ class ResultWriter:
         ended = [] if self.events is None else self._finder.add(part, row["boxes"])
         return [row for event in ended for row in self._event_table.add(event)]
 
+    def mark(self, rows: list[dict[str, Any]], unseen: list[Unseen]) -> None:
+        """Note on rows of events what the camera did not see."""
+        if rows:
+            self._event_table.mark(rows, unseen)
+
     def end_events(self) -> list[dict[str, Any]]:
         """End the events that go on; return their rows, if the run is live."""
         ended = [] if self.events is None else self._finder.end()
@@ -278,7 +284,7 @@ class ResultWriter:
         if self.events is not None and self._outputs.force:
             self._event_table.clear(written)
 
-    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
+    def finish(self, unseen: list[Unseen], cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
@@ -286,5 +292,6 @@ class ResultWriter:
         self.end_events()
         self.why_no_event = self._builder.why_none()
         self._event_table.number()
+        self.mark(self.events, unseen)
         cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
         return [*tables, *cut, *self._event_table.write()], problems

@@ -24,6 +24,12 @@ SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pix
 MOST = 1000  # stretches that are kept, so that memory does not grow
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
+MARKS = {  # of events in such stretches
+    NO_PICTURE: "the camera saw no picture",
+    FROZEN: "the camera was frozen",
+    CHANGED: "the whole picture was another one",
+    PAUSE: "the recording paused",
+}
 OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
 
 
@@ -277,6 +283,12 @@ def sentences_of(rows: list[Unseen]) -> list[str]:
         elif seen[each.reason] == counts[each.reason]:
             said.append(f"{each.reason}: {counts[each.reason] - SAID} more times, the last from {each.start:.1f} s on")
     return said
+
+
+def marks_of(rows: list[Unseen], first: float, until: float) -> list[str]:
+    """Return what to note on an event that lasts from `first` to `until`, in seconds."""
+    within = (each.reason for each in rows if each.start < until and (each.end is None or first < each.end))
+    return [MARKS[reason] for reason in dict.fromkeys(within) if reason in MARKS]
 
 
 def as_rows(rows: list[Unseen]) -> list[dict[str, Any]]:

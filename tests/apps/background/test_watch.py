@@ -219,6 +219,24 @@ def test_the_command_names_the_camera_and_the_page_has_it_at_the_top(street, tmp
     assert any("cut off" in sentence for sentence in json.loads(live.stdout.splitlines()[-1])["warnings"])
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_events_are_marked_if_the_camera_did_not_see(street, live, tmp_path):
+    frames = np.repeat(np.median(street, axis=0).astype(np.uint8)[None], 200, axis=0)
+    frames[65:75, 40:70, 40:60] = (200, 30, 30)
+    frames[110:160] = (0, 0, 200)
+    path = write_video(tmp_path / "hall.mkv", frames, RATE, codec="ffv1")
+    options = {"on_event": lambda row: said.append(row["note"])} if live else {}
+    said = []
+    report = (follow if live else separate)(path, out=tmp_path, events="scene", min_length=0.2, padding=0.2, **options)
+    notes = [event["note"] for event in report.events]
+    assert notes[0] == "" and notes[1] == "the camera saw no picture"
+    assert said == notes * live
+    table = (tmp_path / "hall_events.csv").read_text("utf-8")
+    assert table.count("the camera saw no picture") == 1
+    if not live:
+        assert str(report).count(", the camera saw no picture") == 1
+
+
 @pytest.mark.slow
 def test_live_runs_say_at_once_that_the_camera_is_blind(street, tmp_path):
     frames = street.copy()
