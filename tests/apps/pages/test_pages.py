@@ -283,6 +283,13 @@ def test_equal_sentences_of_several_inputs_are_one(page):
     assert "<li>x.png: is odd</li>" in text and "<li>x.png, y.png: is dark</li>" in text  # a few are named at once
 
 
+def test_sections_of_several_inputs_have_their_warnings(page):
+    page.add(Report(inputs=["a.png"], lines=["found"], warnings=["a.png: is odd", "is dark"]))
+    page.add(Report(inputs=["b.png"], lines=["found"]))
+    own, other = text_of(page).split('class="input"')[1:]
+    assert "<li>is odd</li><li>is dark</li>" in own and "<li>" not in other
+
+
 def test_inputs_without_a_section_count_too(page):
     for number in range(40):
         page.add(Report(inputs=[f"{number:03}.png"], lines=["found"], warnings=["did not converge"]))
