@@ -45,6 +45,7 @@ LARGE, SMALL = 900, 160  # pixels of a picture's longer side
 QUALITY = 85  # of JPEG
 PNG_PIXELS = 1 << 14  # smaller pictures are kept without loss
 VECTOR = "image/svg+xml"
+NOT_REPEATED = "what the earlier run warned of is not repeated here"
 STATES = {"done": "done", "exists": "skipped: results exist", "failed": "failed"}
 
 
@@ -126,6 +127,7 @@ class Page:
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
         words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
+        words = f"{words}; {NOT_REPEATED}" if report.state == "exists" else words
         name = self.name(report)
         row = [cell(name, href=link), *self.numbers(report), self.state(report), words.removeprefix(f"{name}: ")]
         file = written(report, self.pictured) if len(self.rows) < MOST_ROWS else ""

@@ -63,20 +63,17 @@ def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["segment", "background"])
-def test_no_page_of_a_run_without_a_result_stands_in_the_way(command, photo, tmp_path):
-    page = tmp_path / "page.html"
+def test_a_run_without_a_result_has_a_page_that_says_so(command, tmp_path):
+    page = tmp_path / "new" / "page.html"
     words = ("--out", tmp_path / "out", "--report", page)
     run = run_command(command, tmp_path / "none.png", tmp_path / "nor.png", *words)
-    assert run.exit_code == 2 and "wrote" not in run.stdout and not page.exists()
+    assert run.exit_code == 2 and f"wrote {page}" in run.stdout
+    assert "<h2>Failed (2)</h2>" in page.read_text("utf-8") and "nor.png: no such file" in page.read_text("utf-8")
     page.write_text("an earlier page")
-    assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
-    assert page.read_text() == "an earlier page"
-    page.unlink()
-    words = (*words[:2], "--report", tmp_path / "new" / "page.html")
     assert run_command(command, tmp_path / "none.png", *words).exit_code == 2
-    assert not (tmp_path / "new").exists()
-    if command == "segment":
-        assert run_command(command, photo, *words).exit_code == 0 and (tmp_path / "new" / "page.html").exists()
+    assert page.read_text() == "an earlier page"  # which was neither to be replaced
+    assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
+    assert "<h2>Failed (1)</h2>" in page.read_text("utf-8")
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
@@ -288,6 +285,14 @@ def test_sections_of_several_inputs_have_their_warnings(page):
     page.add(Report(inputs=["b.png"], lines=["found"]))
     own, other = text_of(page).split('class="input"')[1:]
     assert "<li>is odd</li><li>is dark</li>" in own and "<li>" not in other
+
+
+def test_a_row_of_results_that_exist_says_that_their_warnings_are_elsewhere(page):
+    page.add(Report(inputs=["a.png"], state="exists", notes=["a.csv exists already"]))
+    page.add(Report(inputs=["b.png"], lines=["found"]))
+    text = text_of(page)
+    assert text.count("what the earlier run warned of is not repeated here</td>") == 1
+    assert "skipped: results exist" in text and "a.csv exists already; what the earlier" in text
 
 
 def test_inputs_without_a_section_count_too(page):
