@@ -96,6 +96,8 @@ class Page:
     attention: dict[str, dict[str, dict[tuple[str, int], None]]] = field(default_factory=dict)
     limits: Counter[str] = field(default_factory=Counter)  # how much was left out of the page, by what it is
     states: Counter[str] = field(default_factory=Counter)
+    n_warned: int = 0  # inputs with warnings
+    n_begun: int = 0  # sections, those included that others have taken the place of
     room: int = ROOM
     began: float = field(default_factory=time.time)
     collected: list[Any] = field(default_factory=list)  # what a subclass needs of all inputs
@@ -172,13 +174,19 @@ class Page:
     def add(self, report: Report) -> None:
         """Take the report of an input, and show it while there is room."""
         self.states[report.state] += 1
+        self.n_warned += bool(report.warnings)
         done, number = report.state == "done", 0
         if done:
             self.count(report)
         if done and self.has_section(report):
-            if len(self.sections) < self.most_sections:
-                self.sections.append(self._section(report))
-                number = len(self.sections)
+            full = len(self.sections) >= self.most_sections
+            # an input with warnings takes the place of the latest without any, and the room of as many as it needs
+            while report.warnings and (full or self.room < ROOM // self.most_sections) and self._drop_quiet():
+                full = False
+            if not full:
+                self.n_begun += 1
+                number = self.n_begun
+                self.sections.append(self._section(report, number))
             else:
                 self.limits[f"sections of {self.inputs}"] += 1
         said = {"Failed": [report.error] * bool(report.error), "Left out": report.skipped, "Warnings": report.warnings}
@@ -194,14 +202,23 @@ class Page:
         """Add a sentence that needs attention, about the input of a name, or in the section of a number."""
         self.attention.setdefault(kind, {}).setdefault(sentence, {})[name, number] = None
 
-    def _section(self, report: Report) -> Block:
+    def _drop_quiet(self) -> bool:
+        """Leave out the latest section without warnings; return whether there was one."""
+        place = next((i for i, one in reversed([*enumerate(self.sections)]) if not one["warnings"]), None)
+        if place is not None:
+            self.room += self.sections.pop(place)["size"]
+            self.limits[f"sections of {self.inputs}"] += 1
+        return place is not None
+
+    def _section(self, report: Report, number: int) -> Block:
         """Return the section of an input."""
+        before = self.room
         blocks: list[Block] = []
         try:
             for block in self.blocks(report):
                 blocks.append(block)
         except (VisionNMFError, OSError) as error:  # for example, an input was moved in the meantime
-            self.tell("Left out", f"not shown: {one_line(error)}", number=len(self.sections) + 1)
+            self.tell("Left out", f"not shown: {one_line(error)}", number=number)
         made = next(filter(None, map(record_of, report.outputs[:1])), {})
         details = {"made from": made.get("input", "")} | report.figures
         shown = [(name.replace("_", " "), text) for name, value in details.items() if (text := _brief(value))]
@@ -211,6 +228,7 @@ class Page:
         shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
         line = "" if line == name else line.removeprefix(f"{name}: ")
         found = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
+        found |= {"number": number, "size": before - self.room}
         found |= {"warnings": [sentence.removeprefix(f"{name}: ") for sentence in report.warnings]}
         return found | {"details": shown, "files": report.outputs[:MOST_SENTENCES]}
 
@@ -278,16 +296,20 @@ class Page:
         kinds = [kind for kind in ("Failed", "Left out", "Warnings", "Notes") if kind in self.attention]
         for kind in kinds:
             self.limits[f"sentences under “{kind}”"] += max(0, len(self.attention[kind]) - MOST_SENTENCES)
-        rest = [(str(self.states[state]), STATES[state]) for state in ("failed", "exists") if self.states[state]]
+        rest = [(self.states[state], STATES[state]) for state in ("failed", "exists")]
+        rest += [(self.n_warned, "with warnings"), (self.limits[f"sections of {self.inputs}"], "without a section")]
+        kept = {f"#s{one['number']}" for one in self.sections}
         content = environment.get_template("page.html").render(
             title=self.heading or self.typed[0],
-            headline=[*self.headline(), *rest],
+            headline=[*self.headline(), *((str(count), words) for count, words in rest if count)],
             attention={kind: list(self.attention[kind].items())[:MOST_SENTENCES] for kind in kinds},
             inputs=self.inputs,
             few=FEW,
             most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
-            sections=self.sections,
+            sections=sorted(self.sections, key=lambda one: not one["warnings"]),
+            names={one["number"]: one["name"] for one in self.sections},
+            linked=lambda href: not href.startswith("#s") or href in kept,
             about={
                 "command": f"{self.typed[0]} {shlex.join(self.typed[1:])}",
                 "settings": "; ".join(f"{name} = {value}" for name, value in self.settings.items())

@@ -287,6 +287,27 @@ def test_sections_of_several_inputs_have_their_warnings(page):
     assert "<li>is odd</li><li>is dark</li>" in own and "<li>" not in other
 
 
+def test_inputs_with_warnings_have_their_sections_first(page, tmp_path, rng):
+    write_image(tmp_path / "noise.png", rng.integers(0, 256, (90, 90, 3)).astype(np.uint8))
+    page.room, total = 480_000, Page.most_sections + 9
+    for number in range(total):
+        warned = ["is odd"] * (number in (3, total - 2, total - 1))
+        outputs = [str(tmp_path / "noise.png")]
+        page.add(
+            Report(inputs=[f"{number}.png"], lines=["found"], notes=[f"n{number}"], outputs=outputs, warnings=warned)
+        )
+    text = text_of(page)
+    sections = text.split('class="input"')[1:]
+    names = [re.search("<h2>(.*)</h2>", one)[1] for one in sections]
+    assert names[:3] == ["3.png", f"{total - 2}.png", f"{total - 1}.png"] and names[3:5] == ["0.png", "1.png"]
+    assert len(names) <= Page.most_sections and all("<img" in one for one in sections[:3])
+    cards = dict(re.findall("<dt>([^<]*)</dt><dd>(.*?)</dd>", text.partition("</dl>")[0]))
+    assert cards == {"with warnings": "3", "without a section": f"{total - len(names)}"}
+    places = set(re.findall('id="(s[0-9]+)"', text))
+    assert len(places) == len(names) and set(re.findall('href="#(s[0-9]+)"', text)) == places
+    assert f"{total - 5}.png: n{total - 5}" in text  # its section is gone, so it is no link
+
+
 def test_a_row_of_results_that_exist_says_that_their_warnings_are_elsewhere(page):
     page.add(Report(inputs=["a.png"], state="exists", notes=["a.csv exists already"]))
     page.add(Report(inputs=["b.png"], lines=["found"]))
