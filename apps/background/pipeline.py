@@ -29,7 +29,7 @@ from .reports import MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
-from .watch import Watch, as_rows, faults_of, sentences_of, unseen_in
+from .watch import Blanks, Watch, as_rows, faults_of, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -228,21 +228,28 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
     stage = "learning" if job.model.reuse is None else "reading"
     total = expected_frames(clip, job.video)
 
+    blanks = Blanks()
+
     def pictures() -> Iterator[FrameArray]:
-        """Yield the pictures, once their times are noted."""
+        """Yield the pictures, once their times are noted, without frames that are black or of one colour."""
         for frame in clip.timed():
             timeline.add(frame.time)
-            yield frame.picture
+            if blanks.has_picture(frame.picture):
+                yield frame.picture
             if progress is not None:
                 progress(stage, timeline.count, total)
+        if not blanks.others:
+            yield from (frame.picture for frame in clip.timed())
 
-    if job.model.reuse is None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "frames hold a single frame")  # a note says so
-            model.fit(pictures())
-    else:
+    if job.model.reuse is not None:
         for _ in pictures():
             pass
+        return timeline
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "frames hold a single frame")  # a note says so
+        model.fit(pictures())
+        if blanks.are_scene:
+            model.fit(frame.picture for frame in clip.timed())
     return timeline
 
 

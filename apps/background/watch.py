@@ -89,8 +89,7 @@ class Watch:
         if timeline.pause:
             found = [Unseen(PAUSE, time - timeline.pause, time, 0)]
             self._keep(found[0])
-        sample = np.asarray(cv2.resize(part.frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
-        mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
+        sample, mean, deviation = _sampled(part.frame)
         if deviation.max() < limits.blank:
             self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
@@ -239,6 +238,39 @@ class Watch:
             self._end(CHANGED, self._jump[1] or before)
             self._scene += min(1.0, limits.check / limits.follows) * (small - self._scene)
         self._jump = 0.0, 0.0, 0
+
+
+class Blanks:
+    """Tells frames without a picture from the others, and from those of a scene that has one colour itself."""
+
+    def __init__(self) -> None:
+        self._levels = np.zeros((2, 3, 256), np.int64)  # how often each comes: of the others' pixels, of blank means
+        self.others = self.blanks = 0
+
+    def has_picture(self, frame: FrameArray) -> bool:
+        """Count a frame (height, width, 3); return whether it has a picture."""
+        sample, mean, deviation = _sampled(frame)
+        blank = bool(deviation.max() < tuning.TUNING.unseen.blank)
+        self.blanks, self.others = self.blanks + blank, self.others + (not blank)
+        for counts, channel, level in zip(self._levels[int(blank)], cv2.split(sample), mean, strict=True):
+            counts += np.bincount([round(level)] if blank else channel.ravel(), minlength=256)
+        return not blank
+
+    @property
+    def are_scene(self) -> bool:
+        """Return whether most pixels of the other frames have the most frequent colour of the blank ones."""
+        near = int(3 * tuning.TUNING.unseen.blank)
+        colour = self._levels[1].argmax(axis=1)
+        pairs = zip(self._levels[0], colour, strict=True)
+        alike = (2 * counts[max(0, at - near) : at + near + 1].sum() >= counts.sum() for counts, at in pairs)
+        return self.blanks > 0 < self.others and all(alike)
+
+
+def _sampled(frame: FrameArray) -> tuple[FrameArray, NDArray[Any], NDArray[Any]]:
+    """Return some pixels of a frame, and the mean and standard deviation of their channels."""
+    sample = np.asarray(cv2.resize(frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
+    mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
+    return sample, mean, deviation
 
 
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:

@@ -12,6 +12,7 @@ from helpers import run_command, write_video
 
 from visionnmf.apps.background import BackgroundModel, Separated
 from visionnmf.apps.background.watch import Watch, contrast_of, sentences_of
+from visionnmf.io import read_image
 
 RATE, HEIGHT, WIDTH = 25, 96, 128
 HALF = 150
@@ -250,6 +251,31 @@ def test_live_runs_say_at_once_that_the_camera_is_blind(street, tmp_path):
     )
     rows = [line["unseen"] for line in lines if set(line) == {"unseen"}]
     assert rows == [{"reason": "no picture", "start": 4.0, "end": None, "frames": 13}]
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 0), (0, 0, 200)])
+def test_no_picture_is_not_learnt_even_if_it_is_most_of_the_clip(street, colour, tmp_path):
+    frames = np.concatenate([np.full_like(street[:50], colour), street[:60], np.full_like(street[:50], colour)])
+    path = write_video(tmp_path / "hall.mkv", frames, RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, masks="png", videos=False)
+    model = BackgroundModel().fit(street[:60])
+    assert report.learnt_frames == len(model.learnt_frames_)
+    assert np.array_equal(read_image(tmp_path / "hall_background.png"), model.background_)
+    masks = [read_image(tmp_path / "hall_masks" / f"{number:06d}.png")[..., 0] for number in range(50, 110)]
+    assert np.array_equal(masks, [part.mask for part in model.apply(street[:60])])
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_a_scene_of_one_colour_is_learnt(objects, tmp_path):
+    frames = np.full((60, HEIGHT, WIDTH, 3), (90, 120, 60), np.uint8)
+    for t in range(15 * objects):
+        frames[20 + t, 30:60, 40 + t : 70 + t] = 250
+    path = write_video(tmp_path / "wall.mkv", frames, RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, masks="png", videos=False)
+    model = BackgroundModel().fit(frames)
+    assert report.learnt_frames == len(model.learnt_frames_)
+    masks = [read_image(tmp_path / "wall_masks" / f"{number:06d}.png")[..., 0] for number in range(60)]
+    assert np.array_equal(masks, [part.mask for part in model.apply(frames)])
 
 
 def test_masks_are_those_of_the_model(street, tmp_path):
