@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from visionnmf.apps.report import Report
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
-from . import tuning
 from .frame_arrays import FrameArray, Separated, check_model_size
 from .model.estimator import BackgroundModel
 from .online.estimator import OnlineBackgroundModel
@@ -30,7 +29,7 @@ from .reports import little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
-from .watch import CHANGED, Unseen, Watch, as_rows, sentences_of, unseen_in
+from .watch import Unseen, as_rows, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from visionnmf.io.video.timeline import TimedFrame
@@ -138,7 +137,7 @@ def follow_source(
     written: list[Path] = []
     with suppress(_AlreadyFinished), job.writer(run.files, run.clip) as writer:
         run.follow(writer, progress)
-        written, _ = writer.finish(run.blind())
+        written, _ = writer.finish()
     writer.clear(written)
     clip, seconds = run.clip, time.perf_counter() - began
     share = run.foreground_pixels / max(1, run.frames * run.clip.width * run.clip.height)
@@ -158,7 +157,7 @@ def follow_source(
     unseen = list[Unseen]()
     if run.frames:
         run.save()
-        unseen = unseen_in(clip, run.watch, run.background, model.threshold)
+        unseen = unseen_in(clip, writer.watch, run.background, model.threshold)
         figures["unseen"] = as_rows(unseen)
         notes = [*run.region.notes, *little_notes(figures, share, model.threshold, run.region, writer.why_no_event)]
         notes += [note for note in clip.notes if note not in map(str, unseen)]
@@ -202,7 +201,6 @@ class _Run:
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
         self.shake = 0.0  # the largest displacement of a frame, in pixels
-        self.watch = Watch(job.video.every / float(self.clip.frame_rate))
         self.first_time = 0.0  # of its first frame, in seconds of the stream
 
     @property
@@ -220,12 +218,12 @@ class _Run:
                     if not self.frames:
                         self.first_time = part.time
                     self.frames += 1
-                    for unseen in self.watch.add(part):
+                    for unseen in writer.watch.add(part):
                         if callbacks.on_unseen is not None:
                             callbacks.on_unseen(unseen)
                     self.shake = max(self.shake, math.hypot(*part.shift))
                     self.foreground_pixels += cv2.countNonZero(part.mask)
-                    self._tell(writer, writer.write(part))
+                    self._tell(writer.write(part))
                     if callbacks.on_frame is not None:
                         callbacks.on_frame(part)
                     if progress is not None:
@@ -239,18 +237,10 @@ class _Run:
             self.failures.append(error)
         if self.frames == 0:
             raise self.failures[0]
-        self._tell(writer, writer.end_events())
+        self._tell(writer.end_events())
 
-    def blind(self) -> list[Unseen]:
-        """Return what the camera did not see so far; another picture that stays becomes the background."""
-        rows, adopted = self.watch.rows(), tuning.TUNING.unseen.adopted
-        stays = [row.reason == CHANGED and row.end is None for row in rows]
-        return [replace(row, end=row.start + adopted) if own else row for row, own in zip(rows, stays, strict=True)]
-
-    def _tell(self, writer: ResultWriter, rows: list[dict[str, Any]]) -> None:
+    def _tell(self, rows: list[dict[str, Any]]) -> None:
         """Pass the rows of events that have ended to the caller's function, if there is one."""
-        if rows:
-            writer.mark(rows, self.blind())
         if self._callbacks.on_event is not None:
             for row in rows:
                 self._callbacks.on_event(row)

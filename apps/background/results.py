@@ -23,7 +23,7 @@ from visionnmf.io.inputs import stem_of
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
-from .watch import Unseen
+from .watch import Watch
 
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 HELD = 64 << 20  # bytes of thumbnails that wait for their events' numbers; more are kept in a file
@@ -223,6 +223,7 @@ class ResultWriter:
         self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
         self.why_no_event = ""  # in words, once finished
+        self.watch = Watch(step)  # gets each frame before `write` does
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
@@ -246,7 +247,7 @@ class ResultWriter:
                     self._builder = tables.EventBuilder(self._settings, self._step)
                     self._finder = kind(self._builder)
                     held = None if files.is_live else stack.enter_context(SpooledTemporaryFile(HELD))
-                    self._event_table = tables.EventTable(files.stem, outputs.force, held)
+                    self._event_table = tables.EventTable(files.stem, outputs.force, held, self.watch)
                     self.events = self._event_table.rows
             self._stack = stack.pop_all()
         return self
@@ -269,11 +270,6 @@ class ResultWriter:
         ended = [] if self.events is None else self._finder.add(part, row["boxes"])
         return [row for event in ended for row in self._event_table.add(event)]
 
-    def mark(self, rows: list[dict[str, Any]], unseen: list[Unseen]) -> None:
-        """Note on rows of events what the camera did not see."""
-        if rows:
-            self._event_table.mark(rows, unseen)
-
     def end_events(self) -> list[dict[str, Any]]:
         """End the events that go on; return their rows, if the run is live."""
         ended = [] if self.events is None else self._finder.end()
@@ -284,7 +280,7 @@ class ResultWriter:
         if self.events is not None and self._outputs.force:
             self._event_table.clear(written)
 
-    def finish(self, unseen: list[Unseen], cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
+    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:
@@ -292,6 +288,5 @@ class ResultWriter:
         self.end_events()
         self.why_no_event = self._builder.why_none()
         self._event_table.number()
-        self.mark(self.events, unseen)
         cut, problems = self._event_table.cut(cut_from) if cut_from is not None and self.events else ([], [])
         return [*tables, *cut, *self._event_table.write()], problems

@@ -24,12 +24,8 @@ SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pix
 MOST = 1000  # stretches that are kept, so that memory does not grow
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
-MARKS = {  # of events in such stretches
-    NO_PICTURE: "the camera saw no picture",
-    FROZEN: "the camera was frozen",
-    CHANGED: "the whole picture was another one",
-    PAUSE: "the recording paused",
-}
+MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
+MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused"}
 OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
 
 
@@ -89,8 +85,8 @@ class Watch:
         if timeline.pause:
             found = [Unseen(PAUSE, time - timeline.pause, time, 0)]
             self._keep(found[0])
-        sample, mean, deviation = _sampled(part.frame)
-        if deviation.max() < limits.blank:
+        sample, mean, is_blank = few_pixels(part.frame)
+        if is_blank:
             self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
             self._sample = self._anchor = None
@@ -240,37 +236,11 @@ class Watch:
         self._jump = 0.0, 0.0, 0
 
 
-class Blanks:
-    """Tells frames without a picture from the others, and from those of a scene that has one colour itself."""
-
-    def __init__(self) -> None:
-        self._levels = np.zeros((2, 3, 256), np.int64)  # how often each comes: of the others' pixels, of blank means
-        self.others = self.blanks = 0
-
-    def has_picture(self, frame: FrameArray) -> bool:
-        """Count a frame (height, width, 3); return whether it has a picture."""
-        sample, mean, deviation = _sampled(frame)
-        blank = bool(deviation.max() < tuning.TUNING.unseen.blank)
-        self.blanks, self.others = self.blanks + blank, self.others + (not blank)
-        for counts, channel, level in zip(self._levels[int(blank)], cv2.split(sample), mean, strict=True):
-            counts += np.bincount([round(level)] if blank else channel.ravel(), minlength=256)
-        return not blank
-
-    @property
-    def are_scene(self) -> bool:
-        """Return whether most pixels of the other frames have the most frequent colour of the blank ones."""
-        near = int(3 * tuning.TUNING.unseen.blank)
-        colour = self._levels[1].argmax(axis=1)
-        pairs = zip(self._levels[0], colour, strict=True)
-        alike = (2 * counts[max(0, at - near) : at + near + 1].sum() >= counts.sum() for counts, at in pairs)
-        return self.blanks > 0 < self.others and all(alike)
-
-
-def _sampled(frame: FrameArray) -> tuple[FrameArray, NDArray[Any], NDArray[Any]]:
-    """Return some pixels of a frame, and the mean and standard deviation of their channels."""
+def few_pixels(frame: FrameArray) -> tuple[FrameArray, NDArray[Any], bool]:
+    """Return some pixels of a frame, the mean of their channels, and whether it is no picture."""
     sample = np.asarray(cv2.resize(frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
-    mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
-    return sample, mean, deviation
+    mean, deviation = cv2.meanStdDev(sample)
+    return sample, np.ravel(mean), bool(deviation.max() < tuning.TUNING.unseen.blank)
 
 
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:
@@ -317,9 +287,11 @@ def sentences_of(rows: list[Unseen]) -> list[str]:
     return said
 
 
-def marks_of(rows: list[Unseen], first: float, until: float) -> list[str]:
-    """Return what to note on an event that lasts from `first` to `until`, in seconds."""
-    within = (each.reason for each in rows if each.start < until and (each.end is None or first < each.end))
+def marks_of(rows: list[Unseen], first: float, until: float, *, is_live: bool) -> list[str]:
+    """Return what to note on an event between two times; live, another picture becomes the background."""
+    lasts = {CHANGED: tuning.TUNING.unseen.adopted} if is_live else {}
+    ends = [each.start + lasts.get(each.reason, np.inf) if each.end is None else each.end for each in rows]
+    within = [each.reason for each, end in zip(rows, ends, strict=True) if each.start < until and first < end]
     return [MARKS[reason] for reason in dict.fromkeys(within) if reason in MARKS]
 
 

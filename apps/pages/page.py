@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -45,7 +45,6 @@ LARGE, SMALL = 900, 160  # pixels of a picture's longer side
 QUALITY = 85  # of JPEG
 PNG_PIXELS = 1 << 14  # smaller pictures are kept without loss
 VECTOR = "image/svg+xml"
-NOT_REPEATED = "what the earlier run warned of is not repeated here"
 STATES = {"done": "done", "exists": "skipped: results exist", "failed": "failed"}
 
 
@@ -97,7 +96,7 @@ class Page:
     limits: Counter[str] = field(default_factory=Counter)  # how much was left out of the page, by what it is
     states: Counter[str] = field(default_factory=Counter)
     n_warned: int = 0  # inputs with warnings
-    n_begun: int = 0  # sections, those included that others have taken the place of
+    places: Iterator[int] = field(default_factory=lambda: count(1))  # numbers of sections, also of those dropped
     room: int = ROOM
     began: float = field(default_factory=time.time)
     collected: list[Any] = field(default_factory=list)  # what a subclass needs of all inputs
@@ -129,7 +128,7 @@ class Page:
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
         words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
-        words = f"{words}; {NOT_REPEATED}" if report.state == "exists" else words
+        words += "; what the earlier run warned of is not repeated here" * (report.state == "exists")
         name = self.name(report)
         row = [cell(name, href=link), *self.numbers(report), self.state(report), words.removeprefix(f"{name}: ")]
         file = written(report, self.pictured) if len(self.rows) < MOST_ROWS else ""
@@ -180,12 +179,15 @@ class Page:
             self.count(report)
         if done and self.has_section(report):
             full = len(self.sections) >= self.most_sections
-            # an input with warnings takes the place of the latest without any, and the room of as many as it needs
-            while report.warnings and (full or self.room < ROOM // self.most_sections) and self._drop_quiet():
-                full = False
+            # an input with warnings takes the place and the room of the latest without any
+            while report.warnings and (full or self.room < ROOM // self.most_sections):
+                if not (quiet := [one for one in self.sections if not one["warnings"]]):
+                    break
+                self.sections, full = [one for one in self.sections if one is not quiet[-1]], False
+                self.room += quiet[-1]["size"]
+                self.limits[f"sections of {self.inputs}"] += 1
             if not full:
-                self.n_begun += 1
-                number = self.n_begun
+                number = next(self.places)
                 self.sections.append(self._section(report, number))
             else:
                 self.limits[f"sections of {self.inputs}"] += 1
@@ -201,14 +203,6 @@ class Page:
     def tell(self, kind: str, sentence: str, name: str = "", number: int = 0) -> None:
         """Add a sentence that needs attention, about the input of a name, or in the section of a number."""
         self.attention.setdefault(kind, {}).setdefault(sentence, {})[name, number] = None
-
-    def _drop_quiet(self) -> bool:
-        """Leave out the latest section without warnings; return whether there was one."""
-        place = next((i for i, one in reversed([*enumerate(self.sections)]) if not one["warnings"]), None)
-        if place is not None:
-            self.room += self.sections.pop(place)["size"]
-            self.limits[f"sections of {self.inputs}"] += 1
-        return place is not None
 
     def _section(self, report: Report, number: int) -> Block:
         """Return the section of an input."""
