@@ -24,6 +24,7 @@ from visionnmf.io.video.timeline import ROUNDING, Timeline
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings
+from .watch import Watch, marks_of
 
 Box = tuple[int, int, int, int]  # x, y, width, height, in pixels
 
@@ -255,12 +256,13 @@ def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:
 class EventTable:
     """Writes ``STEM_events.csv``, ``STEM_events.png`` and ``STEM_event_001.png``; `rows` has what the table has."""
 
-    def __init__(self, stem: Path, force: bool, held: IO[bytes] | None) -> None:
+    def __init__(self, stem: Path, force: bool, held: IO[bytes] | None, watch: Watch) -> None:
         # Events are numbered by their end, as they come, or by their start if there is a file that holds the
         # thumbnails, all of one size, of those that wait for :meth:`number`.
-        self._stem, self._force, self._held = stem, force, held
+        self._stem, self._force, self._held, self._watch = stem, force, held, watch
         self._waiting: list[MotionEvent] = []
         self.rows: list[dict[str, Any]] = []  # by EVENT_COLUMNS
+        self._spans: list[tuple[float, float, str]] = []  # of each event without padding, and its note
         self._thumbnails: list[FrameArray] = []
 
     @staticmethod
@@ -297,10 +299,20 @@ class EventTable:
         # the last two are the name and the start of the clip
         values = (number, *times, *event.box, event.frames, event.note, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
+        self._spans.append((event.first, event.until, event.note))
+        self._mark(self.rows[-1:])
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")
             self._thumbnails.append(_captioned(event.thumbnail, caption))
         return self.rows[-1]
+
+    def _mark(self, rows: list[dict[str, Any]]) -> None:
+        """Note on rows what the camera, as far as it is known, did not see during their events."""
+        unseen = self._watch.rows()
+        for row in rows:
+            first, until, note = self._spans[row["event"] - 1]
+            marks = marks_of(unseen, first, until, is_live=self._held is None)
+            row["note"] = "; ".join(filter(None, (note, *marks)))
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
@@ -332,6 +344,7 @@ class EventTable:
     def write(self) -> list[Path]:
         """Write the table and the sheet; return all files, the thumbnails included."""
         table, sheet = self.paths(self._stem)[:2]
+        self._mark(self.rows)
         write_csv(table, [EVENT_COLUMNS, *(row.values() for row in self.rows)], force=self._force)
         if not self._thumbnails:
             return [table]

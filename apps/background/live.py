@@ -29,7 +29,7 @@ from .reports import little_notes, live_lines
 from .results import ResultFiles, ResultWriter
 from .settings import EventSettings, LiveSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, open_clip
-from .watch import Unseen, Watch, as_rows, sentences_of, unseen_in
+from .watch import Unseen, as_rows, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from visionnmf.io.video.timeline import TimedFrame
@@ -157,7 +157,7 @@ def follow_source(
     unseen = list[Unseen]()
     if run.frames:
         run.save()
-        unseen = unseen_in(clip, run.watch, run.background, model.threshold)
+        unseen = unseen_in(clip, writer.watch, run.background, model.threshold)
         figures["unseen"] = as_rows(unseen)
         notes = [*run.region.notes, *little_notes(figures, share, model.threshold, run.region, writer.why_no_event)]
         notes += [note for note in clip.notes if note not in map(str, unseen)]
@@ -201,7 +201,6 @@ class _Run:
         self.failures: list[VisionNMFError] = []  # kept for the report
         self.frames = self.foreground_pixels = 0
         self.shake = 0.0  # the largest displacement of a frame, in pixels
-        self.watch = Watch(job.video.every / float(self.clip.frame_rate))
         self.first_time = 0.0  # of its first frame, in seconds of the stream
 
     @property
@@ -219,7 +218,7 @@ class _Run:
                     if not self.frames:
                         self.first_time = part.time
                     self.frames += 1
-                    for unseen in self.watch.add(part):
+                    for unseen in writer.watch.add(part):
                         if callbacks.on_unseen is not None:
                             callbacks.on_unseen(unseen)
                     self.shake = max(self.shake, math.hypot(*part.shift))

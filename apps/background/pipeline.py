@@ -22,6 +22,7 @@ from visionnmf.exceptions import ParameterError
 from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
 from visionnmf.io.video.timeline import Timeline
 
+from . import tuning
 from .frame_arrays import FrameArray, Region, check_model_size
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
@@ -29,7 +30,7 @@ from .reports import MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
-from .watch import Watch, as_rows, faults_of, sentences_of, unseen_in
+from .watch import as_rows, faults_of, few_pixels, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -175,13 +176,12 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         if isinstance(model, BackgroundModel) and files.model is not None:
             model.save(files.model, force=job.outputs.force)
         counts, shake = MaskCounts(true_masks(job.source, clip, job.video)), 0.0
-        watch = Watch(float(job.video.every / clip.frame_rate))
         with job.writer(files, clip, timeline) as writer, closing(model.apply(clip.timed())) as parts:
             for whole in parts:
                 baseline = median_mask(whole.frame, model.temporal_median_)
                 part = region.within(whole)
                 counts.add(part, region.inside(baseline))
-                watch.add(part)
+                writer.watch.add(part)
                 shake = max(shake, math.hypot(*part.shift))
                 writer.write(part)
                 if progress is not None:
@@ -194,7 +194,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     seconds = {"learning": learnt - began, "masking": done - learnt, "total": done - began}
     figures = _figures(job, model, clip, counts, timeline, seconds)
     share, threshold = figures["masks"].foreground_share, job.model.threshold
-    unseen = unseen_in(clip, watch, model.background_, threshold)
+    unseen = unseen_in(clip, writer.watch, model.background_, threshold)
     figures |= {"camera_shake": shake, "events": writer.events, "unseen": as_rows(unseen)}
     little = little_notes(figures, share, threshold, region, writer.why_no_event)
     return Report(
@@ -227,19 +227,28 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
     timeline = Timeline(float(job.video.every / clip.frame_rate))
     stage = "learning" if job.model.reuse is None else "reading"
     total = expected_frames(clip, job.video)
+    seen: dict[bool, FrameArray] = {}  # some pixels of the first frame without a picture, and of the first other one
 
     def pictures() -> Iterator[FrameArray]:
-        """Yield the pictures, once their times are noted."""
+        """Yield the pictures, once their times are noted, without frames that are black or of one colour."""
         for frame in clip.timed():
             timeline.add(frame.time)
-            yield frame.picture
+            sample, _, is_blank = few_pixels(frame.picture)
+            seen.setdefault(is_blank, sample)
+            if not is_blank:
+                yield frame.picture
             if progress is not None:
                 progress(stage, timeline.count, total)
+        if False not in seen:
+            yield from (frame.picture for frame in clip.timed())
 
     if job.model.reuse is None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "frames hold a single frame")  # a note says so
             model.fit(pictures())
+            # a made scene may have one colour itself, on which objects come and go
+            if len(seen) == 2 and np.median(np.ptp([*seen.values()], axis=0)) < tuning.TUNING.unseen.blank:
+                model.fit(frame.picture for frame in clip.timed())
     else:
         for _ in pictures():
             pass

@@ -23,6 +23,7 @@ from visionnmf.io.inputs import stem_of
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
 from .settings import EventSettings, OutputSettings
+from .watch import Watch
 
 QUEUED_FRAMES, QUEUED_PIXELS = 4, 4 << 20  # limits on what may wait for an encoder, but one frame is always allowed
 HELD = 64 << 20  # bytes of thumbnails that wait for their events' numbers; more are kept in a file
@@ -222,6 +223,7 @@ class ResultWriter:
         self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
         self.why_no_event = ""  # in words, once finished
+        self.watch = Watch(step)  # gets each frame before `write` does
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""
@@ -245,7 +247,7 @@ class ResultWriter:
                     self._builder = tables.EventBuilder(self._settings, self._step)
                     self._finder = kind(self._builder)
                     held = None if files.is_live else stack.enter_context(SpooledTemporaryFile(HELD))
-                    self._event_table = tables.EventTable(files.stem, outputs.force, held)
+                    self._event_table = tables.EventTable(files.stem, outputs.force, held, self.watch)
                     self.events = self._event_table.rows
             self._stack = stack.pop_all()
         return self

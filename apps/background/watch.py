@@ -24,6 +24,8 @@ SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pix
 MOST = 1000  # stretches that are kept, so that memory does not grow
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
+MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
+MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused"}
 OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
 
 
@@ -40,9 +42,10 @@ class Unseen:
     def __str__(self) -> str:
         frames, at = counted(self.frames, "frame"), f"{self.start:.1f} s"
         if self.reason == CHANGED:
-            when = f"changed at {at} and did not come back"
+            when = self.what or f"changed at {at} and did not come back"
             if self.end is not None:
                 when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
+                when = f"changed at {self.end:.1f} s; before, it was another one" if self.what else when
             return f"the whole picture {when}: was the camera covered or moved, or the scene lit anew?"
         sentences = {
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
@@ -82,9 +85,8 @@ class Watch:
         if timeline.pause:
             found = [Unseen(PAUSE, time - timeline.pause, time, 0)]
             self._keep(found[0])
-        sample = np.asarray(cv2.resize(part.frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
-        mean, deviation = (each.ravel() for each in cv2.meanStdDev(sample))
-        if deviation.max() < limits.blank:
+        sample, mean, is_blank = few_pixels(part.frame)
+        if is_blank:
             self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
             self._sample = self._anchor = None
@@ -221,7 +223,8 @@ class Watch:
             if CHANGED not in self._open:
                 _, since, number = self._jump
                 n_before = self._timeline.count - number if number else 0
-                self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before)
+                what = "" if number or self._timeline.count > 1 else "is not the background from the first frame on"
+                self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before, what)
                 self._checks.clear()
             self._checks.update({"all": 1, "steady": int(steady)})
             if time - self._open[CHANGED].start > limits.adopted:  # the next change is that of what is seen now
@@ -231,6 +234,13 @@ class Watch:
             self._end(CHANGED, self._jump[1] or before)
             self._scene += min(1.0, limits.check / limits.follows) * (small - self._scene)
         self._jump = 0.0, 0.0, 0
+
+
+def few_pixels(frame: FrameArray) -> tuple[FrameArray, NDArray[Any], bool]:
+    """Return some pixels of a frame, the mean of their channels, and whether it is no picture."""
+    sample = np.asarray(cv2.resize(frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
+    mean, deviation = cv2.meanStdDev(sample)
+    return sample, np.ravel(mean), bool(deviation.max() < tuning.TUNING.unseen.blank)
 
 
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:
@@ -275,6 +285,14 @@ def sentences_of(rows: list[Unseen]) -> list[str]:
         elif seen[each.reason] == counts[each.reason]:
             said.append(f"{each.reason}: {counts[each.reason] - SAID} more times, the last from {each.start:.1f} s on")
     return said
+
+
+def marks_of(rows: list[Unseen], first: float, until: float, *, is_live: bool) -> list[str]:
+    """Return what to note on an event between two times; live, another picture becomes the background."""
+    lasts = {CHANGED: tuning.TUNING.unseen.adopted} if is_live else {}
+    ends = [each.start + lasts.get(each.reason, np.inf) if each.end is None else each.end for each in rows]
+    within = [each.reason for each, end in zip(rows, ends, strict=True) if each.start < until and first < end]
+    return [MARKS[reason] for reason in dict.fromkeys(within) if reason in MARKS]
 
 
 def as_rows(rows: list[Unseen]) -> list[dict[str, Any]]:

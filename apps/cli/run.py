@@ -302,7 +302,7 @@ class Run:
         if self.page is not None:
             if interrupted:
                 say(f"{self.page.file} was not written")
-            elif self.done or not (self.failed or self.page.file.exists()):  # nothing new leaves an earlier run's page
+            elif self.done or self.failed or not self.page.file.exists():  # nothing new leaves an earlier run's page
                 self.page.write(seconds)
                 self.remark(f"wrote {self.page.file}")
         self.detail(f"{seconds:.1f} s")

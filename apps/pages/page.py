@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -95,6 +95,8 @@ class Page:
     attention: dict[str, dict[str, dict[tuple[str, int], None]]] = field(default_factory=dict)
     limits: Counter[str] = field(default_factory=Counter)  # how much was left out of the page, by what it is
     states: Counter[str] = field(default_factory=Counter)
+    n_warned: int = 0  # inputs with warnings
+    places: Iterator[int] = field(default_factory=lambda: count(1))  # numbers of sections, also of those dropped
     room: int = ROOM
     began: float = field(default_factory=time.time)
     collected: list[Any] = field(default_factory=list)  # what a subclass needs of all inputs
@@ -126,6 +128,7 @@ class Page:
     def row(self, report: Report, link: str) -> list[Any]:
         """Return the row of an input in the table of all, if it has one; `link` leads to its section."""
         words = report.error or (report.lines[:1] or report.notes[:1] or [""])[0]
+        words += "; what the earlier run warned of is not repeated here" * (report.state == "exists")
         name = self.name(report)
         row = [cell(name, href=link), *self.numbers(report), self.state(report), words.removeprefix(f"{name}: ")]
         file = written(report, self.pictured) if len(self.rows) < MOST_ROWS else ""
@@ -170,13 +173,22 @@ class Page:
     def add(self, report: Report) -> None:
         """Take the report of an input, and show it while there is room."""
         self.states[report.state] += 1
+        self.n_warned += bool(report.warnings)
         done, number = report.state == "done", 0
         if done:
             self.count(report)
         if done and self.has_section(report):
-            if len(self.sections) < self.most_sections:
-                self.sections.append(self._section(report))
-                number = len(self.sections)
+            full = len(self.sections) >= self.most_sections
+            # an input with warnings takes the place and the room of the latest without any
+            while report.warnings and (full or self.room < ROOM // self.most_sections):
+                if not (quiet := [one for one in self.sections if not one["warnings"]]):
+                    break
+                self.sections, full = [one for one in self.sections if one is not quiet[-1]], False
+                self.room += quiet[-1]["size"]
+                self.limits[f"sections of {self.inputs}"] += 1
+            if not full:
+                number = next(self.places)
+                self.sections.append(self._section(report, number))
             else:
                 self.limits[f"sections of {self.inputs}"] += 1
         said = {"Failed": [report.error] * bool(report.error), "Left out": report.skipped, "Warnings": report.warnings}
@@ -192,14 +204,15 @@ class Page:
         """Add a sentence that needs attention, about the input of a name, or in the section of a number."""
         self.attention.setdefault(kind, {}).setdefault(sentence, {})[name, number] = None
 
-    def _section(self, report: Report) -> Block:
+    def _section(self, report: Report, number: int) -> Block:
         """Return the section of an input."""
+        before = self.room
         blocks: list[Block] = []
         try:
             for block in self.blocks(report):
                 blocks.append(block)
         except (VisionNMFError, OSError) as error:  # for example, an input was moved in the meantime
-            self.tell("Left out", f"not shown: {one_line(error)}", number=len(self.sections) + 1)
+            self.tell("Left out", f"not shown: {one_line(error)}", number=number)
         made = next(filter(None, map(record_of, report.outputs[:1])), {})
         details = {"made from": made.get("input", "")} | report.figures
         shown = [(name.replace("_", " "), text) for name, value in details.items() if (text := _brief(value))]
@@ -209,6 +222,8 @@ class Page:
         shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
         line = "" if line == name else line.removeprefix(f"{name}: ")
         found = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
+        found |= {"number": number, "size": before - self.room}
+        found |= {"warnings": [sentence.removeprefix(f"{name}: ") for sentence in report.warnings]}
         return found | {"details": shown, "files": report.outputs[:MOST_SENTENCES]}
 
     # --- blocks -------------------------------------------------------------------------------------------------------
@@ -275,16 +290,20 @@ class Page:
         kinds = [kind for kind in ("Failed", "Left out", "Warnings", "Notes") if kind in self.attention]
         for kind in kinds:
             self.limits[f"sentences under “{kind}”"] += max(0, len(self.attention[kind]) - MOST_SENTENCES)
-        rest = [(str(self.states[state]), STATES[state]) for state in ("failed", "exists") if self.states[state]]
+        rest = [(self.states[state], STATES[state]) for state in ("failed", "exists")]
+        rest += [(self.n_warned, "with warnings"), (self.limits[f"sections of {self.inputs}"], "without a section")]
+        kept = {f"#s{one['number']}" for one in self.sections}
         content = environment.get_template("page.html").render(
             title=self.heading or self.typed[0],
-            headline=[*self.headline(), *rest],
+            headline=[*self.headline(), *((str(count), words) for count, words in rest if count)],
             attention={kind: list(self.attention[kind].items())[:MOST_SENTENCES] for kind in kinds},
             inputs=self.inputs,
             few=FEW,
             most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
-            sections=self.sections,
+            sections=sorted(self.sections, key=lambda one: not one["warnings"]),
+            names={one["number"]: one["name"] for one in self.sections},
+            linked=lambda href: not href.startswith("#s") or href in kept,
             about={
                 "command": f"{self.typed[0]} {shlex.join(self.typed[1:])}",
                 "settings": "; ".join(f"{name} = {value}" for name, value in self.settings.items())

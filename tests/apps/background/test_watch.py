@@ -12,6 +12,7 @@ from helpers import run_command, write_video
 
 from visionnmf.apps.background import BackgroundModel, Separated
 from visionnmf.apps.background.watch import Watch, contrast_of, sentences_of
+from visionnmf.io import read_image
 
 RATE, HEIGHT, WIDTH = 25, 96, 128
 HALF = 150
@@ -28,8 +29,9 @@ def street():
     return np.clip(frames + rng.normal(0, 3, frames.shape), 0, 255).astype(np.uint8)
 
 
-def watched(frames, rate=RATE, times=None):
-    background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
+def watched(frames, rate=RATE, times=None, background=None):
+    if background is None:
+        background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
     watch, at = Watch(1 / rate), []
     for index, frame in enumerate(frames):
         time = index / rate if times is None else times[index]
@@ -63,6 +65,14 @@ def test_another_picture_that_stays_is_found_when_it_begins(street, change):
     assert rows[0].start == pytest.approx(6.0, abs=0.05) and rows[0].frames == pytest.approx(HALF, abs=1)
     assert at[0][0] == "changed" and at[0][1] <= HALF + 4 * RATE  # said while it lasts
     assert str(rows[0]).startswith("the whole picture changed at 6.0 s and did not come back")
+
+
+def test_a_camera_that_is_knocked_early_is_told_by_when_its_picture_changed(street):
+    (row,), _ = watched(np.concatenate([street[:100], street[100:, ::-1, ::-1]]))
+    assert str(row).startswith("the whole picture changed at 4.0 s; before, it was another one: was the camera covered")
+    (row,) = watched(street[:100], background=street[0, ::-1])[0]
+    assert row.end is None and str(row).startswith("the whole picture is not the background from the first frame on")
+    assert "did not" not in str(row)
 
 
 def test_another_picture_that_comes_back_has_an_end(street):
@@ -210,6 +220,24 @@ def test_the_command_names_the_camera_and_the_page_has_it_at_the_top(street, tmp
     assert any("cut off" in sentence for sentence in json.loads(live.stdout.splitlines()[-1])["warnings"])
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_events_are_marked_if_the_camera_did_not_see(street, live, tmp_path):
+    frames = np.repeat(np.median(street, axis=0).astype(np.uint8)[None], 200, axis=0)
+    frames[65:75, 40:70, 40:60] = (200, 30, 30)
+    frames[110:160] = (0, 0, 200)
+    path = write_video(tmp_path / "hall.mkv", frames, RATE, codec="ffv1")
+    options = {"on_event": lambda row: said.append(row["note"])} if live else {}
+    said = []
+    report = (follow if live else separate)(path, out=tmp_path, events="scene", min_length=0.2, padding=0.2, **options)
+    notes = [event["note"] for event in report.events]
+    assert notes[0] == "" and notes[1] == "the camera saw no picture"
+    assert said == notes * live
+    table = (tmp_path / "hall_events.csv").read_text("utf-8")
+    assert table.count("the camera saw no picture") == 1
+    if not live:
+        assert str(report).count(", the camera saw no picture") == 1
+
+
 @pytest.mark.slow
 def test_live_runs_say_at_once_that_the_camera_is_blind(street, tmp_path):
     frames = street.copy()
@@ -223,6 +251,31 @@ def test_live_runs_say_at_once_that_the_camera_is_blind(street, tmp_path):
     )
     rows = [line["unseen"] for line in lines if set(line) == {"unseen"}]
     assert rows == [{"reason": "no picture", "start": 4.0, "end": None, "frames": 13}]
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 0), (0, 0, 200)])
+def test_no_picture_is_not_learnt_even_if_it_is_most_of_the_clip(street, colour, tmp_path):
+    frames = np.concatenate([np.full_like(street[:50], colour), street[:60], np.full_like(street[:50], colour)])
+    path = write_video(tmp_path / "hall.mkv", frames, RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, masks="png", videos=False)
+    model = BackgroundModel().fit(street[:60])
+    assert report.learnt_frames == len(model.learnt_frames_)
+    assert np.array_equal(read_image(tmp_path / "hall_background.png"), model.background_)
+    masks = [read_image(tmp_path / "hall_masks" / f"{number:06d}.png")[..., 0] for number in range(50, 110)]
+    assert np.array_equal(masks, [part.mask for part in model.apply(street[:60])])
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_a_scene_of_one_colour_is_learnt(objects, tmp_path):
+    frames = np.full((60, HEIGHT, WIDTH, 3), (90, 120, 60), np.uint8)
+    for t in range(15 * objects):
+        frames[20 + t, 30:60, 40 + t : 70 + t] = 250
+    path = write_video(tmp_path / "wall.mkv", frames, RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, masks="png", videos=False)
+    model = BackgroundModel().fit(frames)
+    assert report.learnt_frames == len(model.learnt_frames_)
+    masks = [read_image(tmp_path / "wall_masks" / f"{number:06d}.png")[..., 0] for number in range(60)]
+    assert np.array_equal(masks, [part.mask for part in model.apply(frames)])
 
 
 def test_masks_are_those_of_the_model(street, tmp_path):

@@ -234,7 +234,8 @@ def test_a_user_whom_the_model_does_not_know_is_a_failure(model, tmp_path):
     nameless = subprocess.run(command, input="\n".join(usual_commands(200)), capture_output=True, text=True)
     assert nameless.returncode == 2 and "names no user whom the model knows; give --user NAME" in nameless.stderr
     assert f"{misspelt}: the model does not know the user anne; " in quiet.stderr and "--user NAME" in quiet.stderr
-    assert not page.exists()
+    assert "does not know the user anne" in page.read_text("utf-8")
+    base += ("--force",)
     plain = run_command(*base)
     assert plain.stdout.count("unknown user (100 commands)") == 10 and "NAME" not in plain.stdout
     both = run_command(*base, ann)

@@ -63,20 +63,17 @@ def test_a_page_obeys_the_rules_of_other_results(photo, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["segment", "background"])
-def test_no_page_of_a_run_without_a_result_stands_in_the_way(command, photo, tmp_path):
-    page = tmp_path / "page.html"
+def test_a_run_without_a_result_has_a_page_that_says_so(command, tmp_path):
+    page = tmp_path / "new" / "page.html"
     words = ("--out", tmp_path / "out", "--report", page)
     run = run_command(command, tmp_path / "none.png", tmp_path / "nor.png", *words)
-    assert run.exit_code == 2 and "wrote" not in run.stdout and not page.exists()
+    assert run.exit_code == 2 and f"wrote {page}" in run.stdout
+    assert "<h2>Failed (2)</h2>" in page.read_text("utf-8") and "nor.png: no such file" in page.read_text("utf-8")
     page.write_text("an earlier page")
-    assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
-    assert page.read_text() == "an earlier page"
-    page.unlink()
-    words = (*words[:2], "--report", tmp_path / "new" / "page.html")
     assert run_command(command, tmp_path / "none.png", *words).exit_code == 2
-    assert not (tmp_path / "new").exists()
-    if command == "segment":
-        assert run_command(command, photo, *words).exit_code == 0 and (tmp_path / "new" / "page.html").exists()
+    assert page.read_text() == "an earlier page"  # which was neither to be replaced
+    assert run_command(command, tmp_path / "none.png", *words, "--force").exit_code == 2
+    assert "<h2>Failed (1)</h2>" in page.read_text("utf-8")
 
 
 def test_without_jinja2_one_line_says_what_installs_it(photo, tmp_path, monkeypatch):
@@ -281,6 +278,42 @@ def test_equal_sentences_of_several_inputs_are_one(page):
     assert f"<summary>{MOST_SENTENCES + 17} inputs: is doubtful</summary>" in text and text.count("is doubtful") == 1
     assert '<li><a href="#s1">003.png</a></li>' in text and "<li>and 17 more</li>" in text
     assert "<li>x.png: is odd</li>" in text and "<li>x.png, y.png: is dark</li>" in text  # a few are named at once
+
+
+def test_sections_of_several_inputs_have_their_warnings(page):
+    page.add(Report(inputs=["a.png"], lines=["found"], warnings=["a.png: is odd", "is dark"]))
+    page.add(Report(inputs=["b.png"], lines=["found"]))
+    own, other = text_of(page).split('class="input"')[1:]
+    assert "<li>is odd</li><li>is dark</li>" in own and "<li>" not in other
+
+
+def test_inputs_with_warnings_have_their_sections_first(page, tmp_path, rng):
+    write_image(tmp_path / "noise.png", rng.integers(0, 256, (90, 90, 3)).astype(np.uint8))
+    page.room, total = 480_000, Page.most_sections + 9
+    for number in range(total):
+        warned = ["is odd"] * (number in (3, total - 2, total - 1))
+        outputs = [str(tmp_path / "noise.png")]
+        page.add(
+            Report(inputs=[f"{number}.png"], lines=["found"], notes=[f"n{number}"], outputs=outputs, warnings=warned)
+        )
+    text = text_of(page)
+    sections = text.split('class="input"')[1:]
+    names = [re.search("<h2>(.*)</h2>", one)[1] for one in sections]
+    assert names[:3] == ["3.png", f"{total - 2}.png", f"{total - 1}.png"] and names[3:5] == ["0.png", "1.png"]
+    assert len(names) <= Page.most_sections and all("<img" in one for one in sections[:3])
+    cards = dict(re.findall("<dt>([^<]*)</dt><dd>(.*?)</dd>", text.partition("</dl>")[0]))
+    assert cards == {"with warnings": "3", "without a section": f"{total - len(names)}"}
+    places = set(re.findall('id="(s[0-9]+)"', text))
+    assert len(places) == len(names) and set(re.findall('href="#(s[0-9]+)"', text)) == places
+    assert f"{total - 5}.png: n{total - 5}" in text  # its section is gone, so it is no link
+
+
+def test_a_row_of_results_that_exist_says_that_their_warnings_are_elsewhere(page):
+    page.add(Report(inputs=["a.png"], state="exists", notes=["a.csv exists already"]))
+    page.add(Report(inputs=["b.png"], lines=["found"]))
+    text = text_of(page)
+    assert text.count("what the earlier run warned of is not repeated here</td>") == 1
+    assert "skipped: results exist" in text and "a.csv exists already; what the earlier" in text
 
 
 def test_inputs_without_a_section_count_too(page):

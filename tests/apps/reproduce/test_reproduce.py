@@ -127,7 +127,7 @@ def test_a_figure_that_the_paper_lacks_leaves_no_empty_part(monkeypatch, tmp_pat
 def test_an_unknown_name_has_the_nearest(calls, tmp_path):
     run = run_command("reproduce", "foo", "--out", tmp_path / "out")
     assert run.exit_code == 2 and "items; got 'foo'; `visionnmf reproduce --list` has all" in run.stderr
-    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out", "--report", tmp_path / "new" / "page.html")
+    run = run_command("reproduce", "made/fig-11", "--out", tmp_path / "out")
     assert run.exit_code == 2 and "the nearest is made/fig-1" in run.stderr
     run = run_command("reproduce", "made/fig-1", "--out", tmp_path / "out", "--data", tmp_path / "nothing")
     assert run.exit_code == 2 and "is not a folder" in run.stderr
