@@ -311,8 +311,7 @@ class EventTable:
         unseen = self._watch.rows()
         for row in rows:
             first, until, note = self._spans[row["event"] - 1]
-            marks = marks_of(unseen, first, until, is_live=self._held is None)
-            row["note"] = "; ".join(filter(None, (note, *marks)))
+            row["note"] = "; ".join(filter(None, (note, *marks_of(unseen, first, until, is_live=self._held is None))))
 
     def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""

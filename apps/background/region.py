@@ -30,7 +30,8 @@ def read_region(region: RegionSettings, shape: tuple[int, int], scale: float = 1
     for text in region.ignore:
         inside &= ~_drawn("ignore", text, shape, scale, notes)
     if not inside.any():
-        raise ParameterError("roi and ignore must leave a part of the picture; got nothing left")
+        given = " and ".join(name for name in ("roi", "ignore") if getattr(region, name))
+        raise ParameterError(f"{given} must leave a part of the picture; got nothing left")
     return Region(inside, notes)
 
 

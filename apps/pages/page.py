@@ -221,7 +221,7 @@ class Page:
         line, *more = self.text(report) or [""]
         shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
         line = "" if line == name else line.removeprefix(f"{name}: ")
-        found = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
+        found: Block = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
         found |= {"number": number, "size": before - self.room}
         found |= {"warnings": [sentence.removeprefix(f"{name}: ") for sentence in report.warnings]}
         return found | {"details": shown, "files": report.outputs[:MOST_SENTENCES]}

@@ -391,7 +391,7 @@ def test_what_is_said_of_many_pictures_is_said_once(tmp_path):
     reader = PictureSequence(tmp_path)  # warnings are errors here
     for _ in range(2):
         assert len(list(reader)) == 4
-        assert reader.notes == ["1.png: has transparent parts; they are blended onto white (and 2 more)"]
+        assert reader.notes == [f"{tmp_path}: 1.png: has transparent parts; they are blended onto white (and 2 more)"]
 
 
 def test_kinds_of_sources(tmp_path):

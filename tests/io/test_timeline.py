@@ -315,7 +315,7 @@ def test_pages_that_are_brighter_than_those_asked_are_noted(tmp_path):
     reader = open_video(tmp_path / "x.tif")
     assert len(list(reader)) == 100
     (note,) = [note for note in reader.notes if "above 1023" in note]
-    assert note.startswith("picture 3: ") and note.endswith("shown white (and 1 more)")
+    assert note.startswith(f"{tmp_path / 'x.tif'}: picture 3: ") and note.endswith("shown white (and 1 more)")
 
 
 def test_damaged_and_huge_movies_are_one_line(tmp_path, monkeypatch):

@@ -84,6 +84,8 @@ def test_what_is_no_region(region):
         read_regions([region], [], (20, 30))
     with pytest.raises(ParameterError, match="roi and ignore must leave a part of the picture; got nothing left"):
         read_regions(["1,2,3,4"], ["0,0,30,20"], (20, 30))
+    with pytest.raises(ParameterError, match=r"^ignore must leave a part of the picture; got nothing left"):
+        read_regions([], ["0,0,30,20"], (20, 30))
 
 
 @pytest.fixture(scope="module")

@@ -319,7 +319,7 @@ class PictureSequence(FrameReader):
             *([] if self.problem is None else [self.problem]),
             *(f"{self.path}: {note}" for note in self._pictures.notes),
             *(
-                f"{names[0]}: {note}{f' (and {len(names) - 1} more)' * (len(names) > 1)}"
+                f"{self.path}: {names[0]}: {note}{f' (and {len(names) - 1} more)' * (len(names) > 1)}"
                 for note, names in self._said.items()
             ),
         ]
