@@ -15,6 +15,7 @@ from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, Ev
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.reports import event_sentence, time_code
 from visionnmf.apps.background.settings import EventSettings
+from visionnmf.apps.background.watch import Watch
 from visionnmf.exceptions import OutputExistsError, ParameterError
 from visionnmf.io import VideoReader, VideoWriter, read_image, write_image
 
@@ -125,7 +126,7 @@ def test_a_note_says_which_ends_were_not_seen(finder, active, note):
 def test_events_go_by_their_start_in_a_batch_and_by_their_end_live(by_start, tmp_path, rng):
     ended = [(5.7, 9.4), (0.0, 9.7), (0.0, 17.0), (3.9, 19.7), (3.9, 20.0), (18.0, 20.0)]
     pictures = rng.integers(0, 256, (len(ended), 30, 40, 3)).astype(np.uint8)
-    table = EventTable(tmp_path / "hall", False, io.BytesIO() if by_start else None)
+    table = EventTable(tmp_path / "hall", False, io.BytesIO() if by_start else None, Watch(0.1))
     for (start, end), picture in zip(ended, pictures, strict=True):
         event = MotionEvent(start, first=start, last=end, until=end, box=(0, 0, 1, 1), thumbnail=picture, end=end)
         assert len(table.add(event)) == (not by_start)  # live, an event is printed at once
