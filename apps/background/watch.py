@@ -46,7 +46,7 @@ class Unseen:
             if self.end is not None:
                 when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
                 when = f"changed at {self.end:.1f} s; before, it was another one" if self.what else when
-            return f"the whole picture {when}: was the camera covered or moved, or the scene lit anew?"
+            return f"the whole picture {when}: was the camera covered or moved, or did the light change?"
         sentences = {
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
             FROZEN: f"{frames} from {at} on equal the one before: is the camera frozen?",

@@ -91,7 +91,7 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
         for packet, number, time, decoded in packets:
             if decoded < before - JUMP or decoded > before + DAY:  # which a reader takes for another recording
                 raise UnsupportedError(
-                    f"{path}: cannot be cut, as its time stamps begin again; write them anew, for instance by: ffmpeg "
+                    f"{path}: cannot be cut, as its time stamps begin again; rewrite the file, for instance by: ffmpeg "
                     "-i video -c copy one.mkv"
                 )
             before = decoded
