@@ -132,8 +132,8 @@ def unlike() -> None:
     """Count what is said to be unlike the training photographs: held-out and test photographs, and made pictures."""
     print("\n## Unlike the training photographs, %, in draws\n\n| photographs | held out | test | blank | noise |")
     print("| --- | --- | --- | --- | --- |")
-    train, test = load_corel("train", N_TRAIN), load_corel("test", N_TEST)
-    rng = np.random.default_rng(0)
+    train = load_corel("train", None if N_TRAIN is None else max(N_TRAIN, N_KNOWN))
+    test, rng = load_corel("test", N_TEST), np.random.default_rng(0)
     some = np.sort(rng.choice(len(train.images), min(N_KNOWN, len(train.images)), replace=False))
     images, shape = [train.images[i] for i in some], train.images[0].shape
     extraction = FeatureExtraction(usual_extractors()).fit(images)
@@ -143,8 +143,8 @@ def unlike() -> None:
     for n in DRAWN:
         for seed in range(DRAWS):
             order = np.random.default_rng(seed).permutation(len(X))
-            if (known := fit_likeness(X[order[:n]], extraction.views_)) is None:
-                continue
+            known = fit_likeness(X[order[:n]], extraction.views_)
+            assert known is not None
             found = [known.unlikeness(part, extraction.views_) for part in (X[order[n:]], Z, blank, noise)]
             print(f"| {n} | {' | '.join(f'{100 * (part > 1).mean():.1f}' for part in found)} |", flush=True)
 
@@ -186,6 +186,9 @@ if __name__ == "__main__":
         globals(),
         {
             "N_TRAIN": 60,
+            "N_KNOWN": 340,
+            "DRAWN": (300,),
+            "DRAWS": 1,
             "N_TEST": 20,
             "RANKS": (5,),
             "ONE": 5,

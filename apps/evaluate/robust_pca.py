@@ -58,7 +58,6 @@ def rpca(X: Array, weight: float | None = None, *, max_iter: int = 500, tol: flo
             dual += X.dtype.type(penalty) * rest
             if float(np.linalg.norm(rest)) / size <= tol:
                 break
-            # only if the sparse part hardly moves: a penalty that always grows stops short of the optimum
             if penalty * norm * float(np.linalg.norm(sparse - before)) < STILL * size:
                 penalty *= GROWTH
     return Split(right, low * scale, sparse * scale)

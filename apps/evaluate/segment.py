@@ -217,7 +217,9 @@ def score_image(source: str, files: list[str], methods: tuple[str, ...]) -> Rows
     image, truths = io.read_image(source), read_truth(files)
     for truth in truths:
         if truth.shape != image.shape[:2]:
-            raise MediaError(f"{source}: {sized(image.shape)}, and its segmentation {sized(truth.shape)}")
+            raise MediaError(
+                f"{source}: {sized(image.shape)}, and its segmentation {sized(truth.shape)}; they must be equal"
+            )
     rows: Rows = []
     for name in methods:
         found = {name: METHODS[name]}

@@ -98,8 +98,8 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     return (
         f"{threshold}: estimated for new pictures like the training pictures, {passed:.1%} of unknown people pass "
         f"({CONFIDENCE:.0%} confidence: {least:.1%} to {most:.0%}), {known}; pictures taken one after another are too "
-        "much alike to show it, so of others twice as many and more may be, above all of another day, pose or light. "
-        "More people make it surer"
+        "much alike to show this, so twice as many known people or more may be rejected on other pictures, above all "
+        "of another day, pose or light. More people make it surer"
     )
 
 

@@ -35,6 +35,7 @@ from .settings import LogSource
 
 STANDARD_INPUT = "-"
 EXAMINED_LINES = 50  # by which a format is recognised
+FIRST_OF_PARTS = 315_532_800.0  # 1980; numbers of parts of seconds before it count from another year than 1970
 LATEST_TIME = 1e11  # seconds since 1970; larger numbers are milliseconds, microseconds or nanoseconds
 FIRST_TIME = 94_694_400.0  # 1973: smaller numbers of a table are seconds since another moment
 
@@ -439,8 +440,11 @@ def _seconds(value: object) -> float | str | None:
     text = str(value)
     try:
         number = float(value)
+        parts = number >= LATEST_TIME
         for _ in range(3):
             number /= 1000 if number >= LATEST_TIME else 1
+        if parts and number < FIRST_OF_PARTS:  # such as FILETIME of Windows
+            return text
     except (ValueError, OverflowError):
         try:
             moment = datetime.fromisoformat(str(value).strip())

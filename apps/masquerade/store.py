@@ -160,7 +160,7 @@ def _state(model: MasqueradeModel | SessionScorer) -> dict[str, Any]:
     users = zip((Profile(), *profiles.values()), (Learnt(), *learnt), strict=True)
     parts = [_parts_of(*user) for user in users]  # the empty one, if there are no users
     if sum(len(own[name]) for own in parts for name in COUNTED) > MAX_COUNTS:
-        raise TooLargeError(f"the users have more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}")
+        raise TooLargeError(f"the model has more than {MAX_COUNTS} commands and pairs of commands; {FILE.smaller}")
     lengths = [[len(array) for array in own.values()] for own in parts[1:]]
     return {
         **{name: getattr(model, name) for name in ("size", "idle", "whole_lines")},

@@ -32,7 +32,7 @@ Array = NDArray[Any]
 CODES_SUFFIXES = (".csv", ".npy")
 GUESSED = "to see how good the filled-in views are, leave a view out for samples that have it, and compare"
 NOTHING_SHARED = (
-    "  no component serves two views, so a missing one is filled in alike for all; do rows belong together?"
+    "  no component serves two views, so a missing view gets the same values for every sample; do rows belong together?"
 )
 NOTHING_PRIVATE = "  what a single view has is not among these components; a higher rank may find it"
 MOSTLY = 0.9  # share of a component's energy in one view from which the summary counts it as hardly shared
@@ -259,7 +259,7 @@ def transform_views(
     check_outputs([codes], force, inputs=[model, *read_files(sources)])
     found, known = _new_samples(model, sources, key)
     W = known.model.transform(known.preparation.transform(found.views))
-    _write(codes, W, found.keys, [key or known.key or "key", *(f"component{k}" for k in range(W.shape[1]))], force)
+    _write(codes, W, found.keys, [found.key or "key", *(f"component{k}" for k in range(W.shape[1]))], force)
     return Report(
         figures={"samples": len(W), "n_components": W.shape[1]},
         lines=[f"{counted(len(W), 'sample')}, {counted(W.shape[1], 'code')} each"],
@@ -325,7 +325,7 @@ def impute_views(
             # the names of training, or those of the given file, or numbers
             columns = known.columns.get(name) or found.columns.get(name)
             columns = columns or [f"{name}_{i}" for i in range(values.shape[1])]
-            _write(path, values, found.keys, [key or known.key or "key", *columns], force, given=own)
+            _write(path, values, found.keys, [found.key or "key", *columns], force, given=own)
     filled = f"{counted(missing, 'missing view')} filled in" if missing else "no view is missing"
     return Report(
         figures={

@@ -38,6 +38,7 @@ class ViewSet:
     notes: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # images that could not be used
     extraction: Any = None  # has described the images
+    key: str | None = None  # by which rows were matched
 
 
 def read_views(
@@ -71,7 +72,7 @@ def read_views(
         bare = Table(Path(folders[0]).name, np.empty((len(images), 0)), images)
         match([bare, *(table for found in read.values() for table in found)], ViewSet({}, []))
     tables: list[Table] = []
-    result = ViewSet({}, [])
+    result = ViewSet({}, [], key=key)
     for source in sources:
         name, path = named(source)
         if Path(path).is_dir():
@@ -91,6 +92,8 @@ def read_views(
     result.columns = {table.name: table.columns for table in tables if table.columns is not None}
     labels = [table.labels for table in tables if table.labels is not None]
     match(tables, result)
+    if key is None and usual_key is not None and len(tables) > 1:
+        result.notes.append(f"rows are matched by position, because not all files have the key {usual_key} of training")
     if key is None:
         result.labels = labels[0] if labels and len(labels[0]) == len(result.keys) else None
     return result

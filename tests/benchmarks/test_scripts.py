@@ -70,7 +70,9 @@ def test_it_runs_without_research_data(script, run, monkeypatch, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("script", NEED_DATA)
 def test_all_parts_run_on_research_data(script, run):
-    for part in parts_of(script, run):
+    parts = parts_of(script, run)
+    assert parts
+    for part in parts:
         assert "skipped" not in run(script, "--quick", part)
 
 

@@ -137,7 +137,9 @@ def test_only_the_header_itself_is_a_header_again():
     assert [e.command for e in read_events(rows, format="csv")] == ["command", "ls"]
 
 
-@pytest.mark.parametrize("time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e21", "nan"])
+@pytest.mark.parametrize(
+    "time", ["9999-01-01T00:00:00", "0001-01-01T00:00:00", "1969-12-31", "-1", "1e21", "nan", "133485408000000000"]
+)
 def test_times_out_of_range_are_none(time):
     log = [json.dumps({"command": "ls", "time": time})]
     with pytest.warns(UserWarning, match=f"^the log: the time cannot be read in 1 line, first '{time}'; give seconds"):
@@ -146,7 +148,7 @@ def test_times_out_of_range_are_none(time):
 
 
 @pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
-@pytest.mark.parametrize("seconds", [100_000_000, 1_700_000_001, 4_000_000_000])
+@pytest.mark.parametrize("seconds", [1_000_000_000, 1_700_000_001, 4_000_000_000])
 def test_times_may_be_parts_of_seconds(unit, seconds):
     """Milliseconds of JavaScript, microseconds of journald, nanoseconds of Go."""
     lines = [json.dumps({"command": "ls", "time": time}) for time in (seconds * unit, str(seconds * unit))]

@@ -120,6 +120,9 @@ def test_the_key_of_training_is_that_of_new_samples(files, made):
     assert found.notes[0] == "55 of 60 samples have both views, 5 have only sounds"
     np.save("bare.npy", made[0]["images"])  # has no keys, so rows are matched by position
     assert transform_views("m.npz", ["images=bare.npy"], "b.csv").figures["samples"] == 60
+    assert Path("b.csv").read_text().startswith("key,component0")  # rows have numbers, which are no "id"
+    found = transform_views("m.npz", ["images=bare.npy", "sounds.csv"], "p.csv")
+    assert "rows are matched by position, because not all files have the key id of training" in found.notes
     Path("odd.csv").write_text("name,x\na,1\n")
     with pytest.raises(UnreadableError, match=r"odd.csv: has no column 'id'; it has name, x"):
         transform_views("m.npz", ["sounds=odd.csv"], "o.csv")
