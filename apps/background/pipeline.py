@@ -116,7 +116,7 @@ def process_video(
         - ``frame_rate``, the mean where ``variable_frame_rate``;
         - ``camera_shake``: the largest displacement of a frame that was compensated, in pixels, 0.0 for a still camera;
         - ``unseen``: a row for each reason why the camera could not see: ``reason``, ``start``, ``end`` (None where it
-          lasts) and ``frames``; `warnings` says the same in words;
+          lasts; damage may be anywhere) and ``frames``; `warnings` says the same in words;
         - ``events``: a row for each, as in the table of events, or None where none were asked for; times are in seconds
           from the beginning of the video, and `peak_area` is a share of the picture;
         - ``frames_per_second``, and ``seconds`` by ``learning``, ``masking`` (encoding included) and ``total``.
@@ -168,7 +168,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()
-    timeline = _learn(job, model, clip, progress)
+    timeline, n_pictures = _learn(job, model, clip, progress)
     learnt = time.perf_counter()
     output_folder(job.out)
     with together():
@@ -203,7 +203,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         inputs=[str(job.source)],
         outputs=files.listed(written),
         skipped=uncut,
-        notes=[*region.notes, *_notes(job, figures, clip, little)],
+        notes=[*region.notes, *_notes(job, n_pictures, clip, little)],
         warnings=sentences_of(unseen),
         shown={"first_time": timeline.first, "padding": job.events.padding},
     )
@@ -222,24 +222,28 @@ def _prepared_model(settings: ModelSettings) -> Separator:
     return model if settings.threshold is None else model.set_params(threshold=settings.threshold)
 
 
-def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> Timeline:
-    """Learn the background unless a model is used again; return the timeline of the frames in either case."""
+def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> tuple[Timeline, int]:
+    """Learn the background unless a model is used again; return the frames' timeline, and how many could be learnt."""
     timeline = Timeline(float(job.video.every / clip.frame_rate))
     stage = "learning" if job.model.reuse is None else "reading"
     total = expected_frames(clip, job.video)
     seen: dict[bool, FrameArray] = {}  # some pixels of the first frame without a picture, and of the first other one
+    n_blank = 0  # frames that are left out
 
     def pictures() -> Iterator[FrameArray]:
         """Yield the pictures, once their times are noted, without frames that are black or of one colour."""
+        nonlocal n_blank
         for frame in clip.timed():
             timeline.add(frame.time)
             sample, _, is_blank = few_pixels(frame.picture)
             seen.setdefault(is_blank, sample)
+            n_blank += is_blank
             if not is_blank:
                 yield frame.picture
             if progress is not None:
                 progress(stage, timeline.count, total)
         if False not in seen:
+            n_blank = 0
             yield from (frame.picture for frame in clip.timed())
 
     if job.model.reuse is None:
@@ -248,11 +252,12 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
             model.fit(pictures())
             # a made scene may have one colour itself, on which objects come and go
             if len(seen) == 2 and np.median(np.ptp([*seen.values()], axis=0)) < tuning.TUNING.unseen.blank:
+                n_blank = 0
                 model.fit(frame.picture for frame in clip.timed())
     else:
         for _ in pictures():
             pass
-    return timeline
+    return timeline, timeline.count - n_blank
 
 
 def _figures(
@@ -283,9 +288,9 @@ def _figures(
     }
 
 
-def _notes(job: Job, figures: dict[str, Any], clip: Clip, little: list[str]) -> list[str]:
+def _notes(job: Job, frames: int, clip: Clip, little: list[str]) -> list[str]:
     """Return sentences about what makes the result doubtful, and about what is not in it."""
-    frames, notes = figures["frames"], list(little)
+    notes = list(little)
     if frames < FEW_FRAMES and job.model.reuse is None:
         step = f", or frames closer together than every={job.video.every}" * (job.video.every > 1)
         notes.append(

@@ -223,7 +223,7 @@ class ResultWriter:
         self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
         self.why_no_event = ""  # in words, once finished
-        self.watch = Watch(step)  # gets each frame before `write` does
+        self.watch = Watch(step, adopts=files.is_live)  # gets each frame before `write` does
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""

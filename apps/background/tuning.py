@@ -227,7 +227,7 @@ class UnseenTuning:
     other: float = 0.4  # of the blocks look alike: with fewer the picture is another one
     steady: float = 0.8  # of the blocks are as in the comparison before: the picture stands still
     steady_checks: float = 1 / 3  # of the comparisons, or it is not the picture that has changed, but what is before it
-    changed_seconds: float = 3.0  # that another picture lasts at least; live it becomes the background after one
+    changed_seconds: float = 3.0  # that another picture lasts at least
     changed_checks: int = 6
     adopted: float = 60.0  # seconds after which it is the scene that the next is compared with
     follows: float = 10.0  # seconds in which the scene follows what is seen

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FEW = 32, 24  # columns and rows of the pixels of each frame that are looked at
 SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pixels have details of their own
-MOST = 1000  # stretches that are kept, so that memory does not grow
+MOST = 1000  # stretches of each reason that are kept, so that memory does not grow
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
 MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
@@ -58,9 +58,9 @@ class Unseen:
 class Watch:
     """Takes separated frames as they come; :meth:`add` returns a stretch when it becomes certain that there is one."""
 
-    def __init__(self, step: float) -> None:
-        """Take the declared seconds between two frames."""
-        self._timeline = Timeline(step)
+    def __init__(self, step: float, *, adopts: bool = False) -> None:
+        """Take the declared seconds between two frames, and whether another picture becomes the scene after a while."""
+        self._timeline, self._adopts = Timeline(step), adopts
         self._found: list[Unseen] = []  # those that are over
         self._open: dict[str, Unseen] = {}  # those that may go on, certain or not
         self._certain: set[str] = set()  # the reasons of open ones that are long enough
@@ -132,24 +132,24 @@ class Watch:
     def _end(self, reason: str, time: float | None) -> None:
         """End a stretch, if there is one; it is kept if it is certain."""
         each = self._open.pop(reason, None)
-        if each is not None and self._is_certain(reason, each):
+        if each is not None and self._is_certain(reason, each, time):
             self._keep(replace(each, end=time))
         self._certain.discard(reason)
 
     def _keep(self, each: Unseen) -> None:
-        if len(self._found) < MOST:
+        if sum(other.reason == each.reason for other in self._found) < MOST:
             self._found.append(each)
 
-    def _is_certain(self, reason: str, each: Unseen) -> bool:
+    def _is_certain(self, reason: str, each: Unseen, until: float | None = None) -> bool:
         """Return whether an open stretch has lasted long enough, and is what it seems to be."""
         limits = tuning.TUNING.unseen
-        seconds = self._timeline.end - each.start
+        seconds = (self._timeline.end if until is None else until) - each.start
         if reason == NO_PICTURE:
             return seconds >= limits.blank_seconds
         if reason == CHANGED:
             n_checks, long = self._checks["all"], seconds >= limits.changed_seconds
             steady = self._checks["steady"] >= limits.steady_checks * n_checks
-            return long and steady and n_checks >= limits.changed_checks
+            return reason in self._certain or (long and steady and n_checks >= limits.changed_checks)
         # A picture in which hardly anything changes at any time may be one of a screen, or without noise after strong
         # compression. One that has noise at other times, or none from the first frame to the last, is doubtful.
         kinds = self._kinds
@@ -227,7 +227,8 @@ class Watch:
                 self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before, what)
                 self._checks.clear()
             self._checks.update({"all": 1, "steady": int(steady)})
-            if time - self._open[CHANGED].start > limits.adopted:  # the next change is that of what is seen now
+            # the next change is that of what is seen now
+            if self._adopts and time - self._open[CHANGED].start > limits.adopted:
                 self._end(CHANGED, None)
                 self._scene = small
         else:
@@ -253,8 +254,8 @@ def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float
 def faults_of(clip: Clip) -> list[Unseen]:
     """Return what is cut off or damaged in a source that was read to its end."""
     what = clip.problem or (clip.notes[0] if clip.damaged else None)
-    reason = "damaged" if clip.damaged else "cut off"
-    return [] if what is None else [Unseen(reason, clip.time, None, clip.damaged, what)]
+    reason, start = ("damaged", 0.0) if clip.damaged else ("cut off", clip.time)
+    return [] if what is None else [Unseen(reason, start, None, clip.damaged, what)]
 
 
 def contrast_of(background: FrameArray, threshold: float | None, frames: int) -> list[Unseen]:
@@ -283,7 +284,8 @@ def sentences_of(rows: list[Unseen]) -> list[str]:
         if seen[each.reason] <= SAID:
             said.append(str(each))
         elif seen[each.reason] == counts[each.reason]:
-            said.append(f"{each.reason}: {counts[each.reason] - SAID} more times, the last from {each.start:.1f} s on")
+            more = counted(counts[each.reason] - SAID, "more time")
+            said.append(f"{each.reason}: {more}, the last from {each.start:.1f} s on")
     return said
 
 

@@ -356,8 +356,9 @@ def attempt(process: Process, given: Input) -> Report | Exception:
             return error
     said = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     # functions of arrays do not know the name, and call what they are given "image", "images" or "X"
-    named = (s if s.startswith(given.source) else f"{given.source}: {re.sub('^(images?|X): ', '', s)}" for s in said)
-    sentences = dict.fromkeys(named)
+    said = [re.sub("^(images?|X): ", "", without_password(sentence)) for sentence in said]
+    name = without_password(given.source)
+    sentences = dict.fromkeys(each if each.startswith(name) else f"{name}: {each}" for each in said)
     where = [f"{line}, results in {given.place}" for line in report.lines[:1] if given.apart]
     lines = [*where, *report.lines[len(where) :]]
     return replace(report, lines=lines, warnings=[*report.warnings, *sentences])

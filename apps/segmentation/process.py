@@ -218,13 +218,12 @@ def process_paper(
     image = io.read_photograph(source)
     wanted = PAPER_SEGMENTS if n_segments is None or isinstance(n_segments, str) else n_segments
     labels = {method: paper_segments(image, wanted, method=method) for method in choices.PAPER_METHODS}
-    whole = {method: found.astype(np.uint16) for method, found in labels.items()}
     io.output_folder(folder)
     with io.together():
         io.write_image(files[0], draw_beside(image, labels), force=force)
-        for file, found in zip(files[1:], whole.values(), strict=True):
-            io.write_image(file, found, force=force)
-    sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in whole.items()}
+        for file, found in zip(files[1:], labels.values(), strict=True):
+            io.write_image(file, found.astype(np.uint16), force=force)
+    sizes = {method: count_labels(found, int(found.max()) + 1).tolist() for method, found in labels.items()}
     figures = {"shape": image.shape[:2], "sizes": sizes, "seconds": time.perf_counter() - begin}
     counts = ", ".join(f"{method} {counted(len(own), 'segment')}" for method, own in sizes.items())
     lines = [_line(name, figures, counts)]
