@@ -244,6 +244,13 @@ def check_sample_weight(value: ArrayLike, n_samples: int, dtype: DTypeLike) -> A
     return weight
 
 
+def is_unknown(label: Any) -> bool:
+    """Return whether a label is None, NaN, or an object by which pandas marks what is missing."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return np.ndim(label) == 0 and bool(label != label)  # NaN is not equal to itself
+
+
 def check_labels(y: Any, n_samples: int | None, sample: str) -> None:
     """Raise ParameterError unless `y` has a text or a number for each of the samples (None: any number of them)."""
     if isinstance(y, str):
@@ -254,9 +261,7 @@ def check_labels(y: Any, n_samples: int | None, sample: str) -> None:
     if n_samples is not None and size != n_samples:
         raise ParameterError(f"y must have a label for each of the {n_samples} {sample}s; got {size}")
     for number, label in enumerate(labels if listed else ()):
-        # NaN is not equal to itself, and pandas has further objects for labels that are not known.
-        unknown = label is None or type(label).__name__ in ("NAType", "NaTType")
-        if unknown or (isinstance(label, float) and label != label):
+        if is_unknown(label):
             got = f"{label} for {sample} {number}"
             raise ParameterError(f"y must have a label for each {sample}; got {got}; leave it out")
     if listed and len({isinstance(label, str) for label in labels}) > 1:  # NumPy would make texts of numbers

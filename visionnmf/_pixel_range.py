@@ -52,7 +52,7 @@ def declared_bits() -> int | None:
 
 
 def note_on_unused() -> str:
-    """Return the sentence on pixels for which the number of bits was declared in vain; empty if it was not."""
+    """Return a note for pixels that are not of 16 bits if a number of bits was declared; otherwise an empty text."""
     bits = declared_bits()
     return "" if bits is None else f"pixels that are not of 16 bits, on which bits={bits} has no effect"
 
@@ -60,9 +60,10 @@ def note_on_unused() -> str:
 def of_camera(pixels: NDArray[Any], name: object) -> NDArray[Any]:
     """Return the pixels of a photograph, those of 16 bits in 8 if :func:`declared_bits` says which value is white."""
     bits = declared_bits()
-    if bits is not None and pixels.dtype != np.uint16:
+    if bits is None:
+        return pixels
+    if pixels.dtype != np.uint16:
         warnings.warn(note_on_unused(), PixelRangeWarning, stacklevel=3)
-    if bits is None or pixels.dtype != np.uint16:
         return pixels
     if exceeds(pixels, bits):
         raise UnsupportedError(f"{name}: has values above {2**bits - 1}, the white of {bits} bits; take more bits")

@@ -68,6 +68,13 @@ def test_codecs_go_into_matroska(files, tmp_path, name):
     assert at + len(found) >= 20
 
 
+@pytest.mark.parametrize("rate", [2, 5, 10])
+def test_slow_matroska_is_cut_although_its_first_packets_lack_decoding_times(tmp_path, rate):
+    source = encode(tmp_path / "x.mkv", "libx264", "yuv420p", rate=rate, options={"bf": "8", "b_strategy": "0"})
+    assert cut_video(source, {tmp_path / "part.mkv": (0.0, 9.0)}) == [0.0]
+    np.testing.assert_allclose(read(tmp_path / "part.mkv")[0][:5], np.arange(5) / rate, atol=2e-3)
+
+
 def test_times_of_their_own_stay(tmp_path):
     pts = [i if i < 15 else 3 * i for i in range(N)]
     source = encode(tmp_path / "x.mp4", "libx264", "yuv420p", pts=pts)

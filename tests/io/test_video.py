@@ -5,6 +5,7 @@ import struct
 import tracemalloc
 from types import SimpleNamespace
 
+import av
 import numpy as np
 import pytest
 from clips import CLIP, FILES, HEIGHT, ONE, RATE, WIDTH, N, difference, encode, make_clip
@@ -12,6 +13,7 @@ from helpers import data_file
 
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import LiveReader, VideoReader, VideoWriter, cut_video
+from visionnmf.io.video.pixels import FrameConverter
 from visionnmf.io.video.timeline import Timeline
 
 
@@ -213,3 +215,13 @@ def test_metadata_that_are_no_utf8_stop_nothing(tmp_path, monkeypatch, name, cod
 def test_times_that_cannot_be_are_replaced(zero, stamps, expected):
     timeline = Timeline(0.25, zero)
     assert [timeline.add(stamp) for stamp in stamps] == pytest.approx(expected)
+
+
+def test_hdr_is_said_to_be_read_as_sdr():
+    frame, converter = (
+        av.VideoFrame.from_ndarray(CLIP[0], format="rgb24").reformat(format="yuv420p10le"),
+        FrameConverter(),
+    )
+    frame.color_trc = 16
+    assert converter.rgb(frame).shape == CLIP[0].shape
+    assert [note.split(",")[0] for note in converter.notes] == ["HDR video (PQ) is read as if it were SDR"]

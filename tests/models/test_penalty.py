@@ -115,6 +115,8 @@ REFUSED = [
         {"groups": [[-1, 0]]},
         r"groups of penalty_W must hold indices from 0 to 5, of the samples, none empty; got 0: \[-1, 0\]",
     ),
+    ({"groups": {1: [0], "1": [1]}}, "groups of penalty_W must be one or more groups of different names"),
+    ({"groups": {}}, "groups of penalty_W must be one or more groups of different names"),
     ({"groups": [[0, 1], [1]]}, r"groups of penalty_W must not share points; got some of the samples twice"),
     ({"simplex": True, "high": 2}, r"penalty_W: simplex must stand without bounds"),
     ({"simplex": True, "groups": [[0]], "group_l1": 1}, r"penalty_W: simplex must stand without groups"),
@@ -141,6 +143,8 @@ def test_clone_pickle_and_nested_parameters():
     for name, value in (("l1", 0.3), ("graph", 2 * graph), ("graph", "knn"), ("groups", [slice(0, 2), [2, 4]])):
         assert clone(penalty).set_params(**{name: value}) != penalty
     assert Penalty(low=np.zeros((2, 6))) == Penalty(low=np.zeros((2, 6))) != Penalty() != Penalty(l2=1)
+    groups = {"a": [0, 1], "b": np.array([2, 3])}
+    assert Penalty(groups=groups) == Penalty(groups={**groups, "a": np.array([0, 1])}) != Penalty(groups={"a": [0, 1]})
     assert Penalty() == Penalty(l1=0.0) and Penalty() != "penalty"
     assert "l1=0.7" in repr(penalty)
 

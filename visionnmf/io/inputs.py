@@ -246,7 +246,8 @@ def numbered(paths: Sequence[str]) -> tuple[Sequence[int], str]:
     step, times = Counter(steps).most_common(1)[0]
     gaps = [(before + step, after - step) for before, after in pairwise(numbers) if after - before != step]
     # 115959 is followed by 120000, and 20240131 by 20240201
-    by_clock = all(map(_is_clock, texts)) and not all(_is_clock(str(first).zfill(len(texts[0]))) for first, _ in gaps)
+    ends = [str(number).zfill(len(texts[0])) for gap in gaps for number in gap]
+    by_clock = all(map(_is_clock, texts)) and not all(map(_is_clock, ends))
     if step < 1 or 2 * times <= len(steps) or min(steps) < step or any(each % step for each in steps) or by_clock:
         return range(len(paths)), ""
     count = sum((last - first) // step + 1 for first, last in gaps)
@@ -259,8 +260,9 @@ def numbered(paths: Sequence[str]) -> tuple[Sequence[int], str]:
 
 def _is_clock(text: str) -> bool:
     """Return whether a number is a time of day, such as 235959, or a date, such as 20240131."""
-    with suppress(ValueError):
-        return bool(datetime.strptime(text, {6: "%H%M%S", 8: "%Y%m%d"}.get(len(text), "")))
+    for form in {4: ("%H%M",), 6: ("%H%M%S", "%y%m%d"), 8: ("%Y%m%d",)}.get(len(text), ()):
+        with suppress(ValueError):
+            return bool(datetime.strptime(text, form))
     return False
 
 

@@ -48,8 +48,8 @@ class ConservativeNMF(LinearModel):
         How much the decoder may change compared with the encoder. Take a small value for natural data, which the
         components can only approximate, and about 1 for data that are exact mixtures.
     batch_size : int, default=1024
-        Number of samples for each entry of `errors_`, in `fit` at most all. Learning depends neither on it nor on the
-        sizes of the chunks.
+        Number of samples for each entry of `errors_`; `fit` lowers it to the number of samples if there are fewer.
+        Learning depends neither on it nor on the sizes of the chunks.
     max_iter : int, default=10
         Passes of `fit` over the data.
     shuffle : bool, default=False

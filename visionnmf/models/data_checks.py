@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from visionnmf._checks import check_number, check_numbers, check_rows, check_sample_weight, check_sparse, shown
+from visionnmf._checks import (
+    check_number,
+    check_numbers,
+    check_rows,
+    check_sample_weight,
+    check_sparse,
+    is_unknown,
+    shown,
+)
 from visionnmf._text import counted
 from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import copied, is_not_numpy, moved, namespace_of, on_gpu, to_numpy
@@ -274,7 +282,9 @@ def index_sets(given: Any, n: int, name: str, points: str) -> dict[str, Array]:
     that share points; `points` is what these are called.
     """
     if hasattr(given, "reindex"):  # a series of pandas, whose labels would not be looked at
-        raise ParameterError(f"{name} must be a list, an array or a dict; got a series; pass {name}.to_numpy()")
+        raise ParameterError(
+            f"{name} must be a list, an array or a dict; got a series; pass {name.split()[0]}.to_numpy()"
+        )
     if not isinstance(given, Mapping):
         listed = hasattr(given, "__array__") or (isinstance(given, Sequence) and not isinstance(given, str))
         members = list(np.asarray(given) if hasattr(given, "__array__") else given) if listed else []
@@ -282,13 +292,15 @@ def index_sets(given: Any, n: int, name: str, points: str) -> dict[str, Array]:
         if not members or (of_each and len(members) != n):
             raise ParameterError(f"{name} must be index sets, or a label for each of {n} {points}; got {shown(given)}")
         if of_each:
-            blank = next((i for i, label in enumerate(members) if label is None or label != label), None)  # None or NaN
+            blank = next((i for i, label in enumerate(members) if is_unknown(label)), None)
             if blank is not None:
                 got = f"{members[blank]} for number {blank}; give it one, or leave it out"
                 raise ParameterError(f"{name} must have a label for each of the {points}; got {got}")
             labels, which = np.unique(np.asarray(members), return_inverse=True)
             return {str(label): np.flatnonzero(which == i) for i, label in enumerate(labels)}
         given = dict(enumerate(members))
+    if len({str(key) for key in given}) < max(1, len(given)):
+        raise ParameterError(f"{name} must be one or more groups of different names; got {shown(given)}")
     groups = {}
     for key, member in given.items():
         group = np.arange(n)[member] if isinstance(member, slice) else np.asarray(member)

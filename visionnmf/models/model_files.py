@@ -19,7 +19,7 @@ from visionnmf.engine.solving import SOLVERS
 from visionnmf.exceptions import UnreadableError
 from visionnmf.io.model_file import ModelFile, Values
 
-ESTIMATORS = (*("ConservativeNMF", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "SymmetricNMF"),)
+ESTIMATORS = ("ConservativeNMF", "MultiviewNMF", "NMF", "OnlineNMF", "ProjectiveNMF", "SymmetricNMF")
 FACTORED = ("component_norms_", "loss_parameter_", "ridge_", "solver_")
 
 

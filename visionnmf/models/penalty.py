@@ -55,9 +55,9 @@ class Penalty(BaseEstimator):
         Number of neighbours of "knn".
     simplex : bool, default=False
         Whether the codes of each sample (`penalty_W`) or the entries of each component (`penalty_H`) sum to 1.
-    groups : None, sequence of (array-like of int or slice), or array-like [shape=(n_points,)], default=None
-        Groups of points, such as the views of the features: the indices of each group, or the label of each point. No
-        point may be in two groups; a point in none has no such penalty.
+    groups : None, sequence or dict of index sets, or array-like of labels [shape=(n_points,)], default=None
+        Groups of points, such as the views of the features: the indices, a slice or a mask of each group, or the label
+        of each point. No point may be in two groups; a point in none has no such penalty.
     group_norm : {2, "inf"}, default=2
         ``p``. "inf" (or ``numpy.inf``) counts a component's largest entry in a group.
     group_l1 : float or sequence of float, default=0
@@ -297,6 +297,8 @@ def _are_equal(a: Any, b: Any) -> bool:
         return sp.issparse(a) and sp.issparse(b) and a.shape == b.shape and not (a != b).nnz
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_are_equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(_are_equal(a[key], b[key]) for key in a)
     return np.array_equal(a, b)
 
 

@@ -75,6 +75,28 @@ def test_a_camera_that_is_knocked_early_is_told_by_when_its_picture_changed(stre
     assert "did not" not in str(row)
 
 
+def test_another_picture_of_a_recording_has_an_end_however_late(street):
+    times = np.arange(170.0)  # a frame a second
+    frames = np.stack([street[t % 100] for t in range(170)])
+    frames[40:130] = [covered(frame) for frame in frames[40:130]]
+    assert found(frames, rate=1, times=times, background=street[0]) == [("changed", 40.0, 130.0, 90)]
+
+
+def test_a_stretch_does_not_last_until_a_pause_is_over(street):
+    frames, times = street.copy(), np.arange(len(street)) / RATE
+    frames[100], times[101:] = 0, times[101:] + 58
+    assert [each[0] for each in found(frames, times=times)] == ["pause"]
+
+
+def test_many_stretches_of_one_reason_push_out_no_other(street, monkeypatch):
+    monkeypatch.setattr("visionnmf.apps.background.watch.MOST", 3)
+    frames, times = street.copy(), np.arange(len(street)) / RATE
+    for t in range(20, 220, 20):
+        times[t:] += 58
+    frames[250:280] = 0
+    assert [each[0] for each in found(frames, times=times)] == 3 * ["pause"] + ["no picture"]
+
+
 def test_another_picture_that_comes_back_has_an_end(street):
     frames = street.copy()
     frames[100:200] = frames[100:200, :, ::-1]
@@ -260,9 +282,16 @@ def test_no_picture_is_not_learnt_even_if_it_is_most_of_the_clip(street, colour,
     report = separate(path, out=tmp_path, masks="png", videos=False)
     model = BackgroundModel().fit(street[:60])
     assert report.learnt_frames == len(model.learnt_frames_)
+    assert not any("was learnt from" in note for note in report.notes)
     assert np.array_equal(read_image(tmp_path / "hall_background.png"), model.background_)
     masks = [read_image(tmp_path / "hall_masks" / f"{number:06d}.png")[..., 0] for number in range(50, 110)]
     assert np.array_equal(masks, [part.mask for part in model.apply(street[:60])])
+
+
+def test_few_frames_with_a_picture_are_said(street, tmp_path):
+    path = write_video(tmp_path / "hall.mkv", np.concatenate([street[:3], 0 * street[:57]]), RATE, codec="ffv1")
+    report = separate(path, out=tmp_path, videos=False)
+    assert any(note.startswith("the background was learnt from 3 frames") for note in report.notes)
 
 
 @pytest.mark.parametrize("objects", [False, True])

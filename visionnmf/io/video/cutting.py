@@ -89,6 +89,9 @@ def cut_video(source: str | Path, parts: Mapping[Path, tuple[float, float]], *, 
     with _packets(path, sound=False) as (zero, _, packets):
         shown, keys, before = array("d"), list[tuple[int, float]](), math.nan
         for packet, number, time, decoded in packets:
+            # Matroska leaves out the first decoding times, and times of showing are in another order than packets.
+            if packet.dts is None and not packet.is_keyframe:
+                decoded = before
             if decoded < before - JUMP or decoded > before + DAY:  # which a reader takes for another recording
                 raise UnsupportedError(
                     f"{path}: cannot be cut, as its time stamps begin again; rewrite the file, for instance by: ffmpeg "

@@ -47,10 +47,12 @@ class VideoFrames:
         # packets come in the order of decoding; some of MPEG-4 in AVI hold no frame, or two
         self._stamps = sorted({stamp for stamp in stamps if stamp is not None})
         self._can_enter = len(self._stamps) == len(stamps) == (self._reader.declared_frames or len(stamps))
-        count = len(stamps) if self._can_enter else sum(1 for _ in self._reader)
-        at, unit = (self._stamps, unit) if self._can_enter else (range(count), 1 / float(self._reader.frame_rate))
-        self.times = [(stamp - at[0]) * unit for stamp in at]  # when frames are shown, in seconds
-        self.shape = (count, self._reader.height, self._reader.width, 3)
+        if self._can_enter:
+            times = [stamp * unit for stamp in self._stamps]
+        else:
+            times = [frame.time for frame in self._reader.timed()]
+        self.times = [time - times[0] for time in times]  # when frames are shown, in seconds from the first
+        self.shape = (len(times), self._reader.height, self._reader.width, 3)
         self._kept: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
         self._loop: Iterator[tuple[int, NDArray[np.uint8]]] = iter(())
         self._next: int | None = None  # the number of the frame that the loop yields next

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from visionnmf._pixel_range import bits_of, declared_bits, exceeds, in_eight_bits, note_on, note_on_unused
 from visionnmf.io.pixel_conversion import rgb_on_white
 
+PQ = 16  # the number of SMPTE ST 2084 among transfer characteristics
+
 
 def convert(converter: VideoReformatter, frame: VideoFrame, **options: Any) -> VideoFrame:
     """Return a frame in another format by PyAV's `options`; `converter` keeps what the next frame needs."""
@@ -43,6 +45,10 @@ class FrameConverter:
 
     def rgb(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """Return a frame as RGB (height, width, 3)."""
+        if frame.color_trc == PQ:
+            self.notes["HDR video (PQ) is read as if it were SDR, so its grey levels are wrong; convert it first"] = (
+                None
+            )
         if any(component.is_alpha for component in frame.format.components):
             pixels, said = self._converted(frame, "rgba"), list[str]()
             blended = rgb_on_white(pixels[..., :3], pixels[..., 3], said)
