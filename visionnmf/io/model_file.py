@@ -303,9 +303,9 @@ class ModelFile(Generic[T]):
         read, and MediaError if the file exists or cannot be written.
         """
         arrays: dict[str, NDArray[Any]] = {}
-        values = Values(self.find_class, arrays)
+        values, whole = Values(self.find_class, arrays), self.taken_apart(model)
         try:
-            state = values.pack(self.taken_apart(model), "")
+            state = values.pack(whole, "")
             self.check(values.unpack(state, ""))
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise ParameterError(f"{one_line(error)}; {self.title} cannot be saved like this") from error
