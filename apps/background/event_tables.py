@@ -6,9 +6,9 @@ import glob
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from visionnmf.apps.drawing import tiled
 from visionnmf.exceptions import MediaError, OutputExistsError, UnsupportedError
-from visionnmf.io import cut_video, output_file, write_csv, write_image
+from visionnmf.io import VideoWriter, cut_video, output_file, together, write_csv, write_image
 from visionnmf.io.video.cutting import CUT_FORMATS
-from visionnmf.io.video.timeline import ROUNDING, Timeline
+from visionnmf.io.video.timeline import ROUNDING, FrameReader, Timeline
 
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
@@ -43,6 +43,8 @@ NOTES = {  # by whether the first and the last frame have foreground of an event
     (True, True): "from the first frame to the last: perhaps part of the scene",
     (False, True): "still there in the last frame",
 }
+UNTIL_CHANGED = "until the whole picture changed"
+WAITING = 200  # events that are over while it is in doubt whether the picture changed, at most
 MATROSKA = ".mkv"
 SHEET_COLUMNS = 5
 SHEET_EVENTS = 100  # on the sheet, at most
@@ -129,13 +131,31 @@ class MotionEvent:
     peak_area: float = 0.0  # the share of the picture that is foreground there
     frames: int = 0  # with foreground
     note: str = ""  # of NOTES
+    earlier: list[MotionEvent] = field(default_factory=list)  # its pieces until the picture may have changed
+
+    @property
+    def age(self) -> float:
+        """For how many seconds it was seen."""
+        return self.last - (self.earlier or [self])[0].first
+
+    def pieces(self, cuts: Collection[float]) -> list[MotionEvent]:
+        """Return what lies between `cuts`, times at which the picture became another one."""
+        found: list[MotionEvent] = []
+        for each in (*self.earlier, replace(self, earlier=[])):
+            whole = found and not any(found[-1].last < cut <= each.first for cut in cuts)
+            found.append(_joined(found.pop(), each) if whole else each)
+        return found
 
 
 class EventBuilder:
-    """Opens, extends and ends events by what counts as one, at the times of a :class:`.Timeline`."""
+    """Opens, extends and ends events by what counts as one, at the times of a :class:`.Timeline`.
 
-    def __init__(self, settings: EventSettings, step: float) -> None:
-        self.settings, self.timeline = settings, Timeline(step)
+    An event ends, and another begins, where the `watch`, which gets each frame before, finds another picture.
+    """
+
+    def __init__(self, settings: EventSettings, step: float, watch: Watch | None = None) -> None:
+        self.settings, self.timeline, self._watch = settings, Timeline(step), watch or Watch(step)
+        self.over: list[MotionEvent] = []  # events without another frame, until they are `settled`
         self._withheld, self._longest = 0, 0.0  # damaged frames in which none began; seconds of one that is too short
         self._before = 0.0
         self._continues = False  # whether an earlier run has seen frames before the first one
@@ -160,27 +180,49 @@ class EventBuilder:
     def open(self, frame: FrameArray, box: Box) -> MotionEvent:
         """Return an event that begins with this frame, a padding earlier, but not before the first frame."""
         now = self.timeline.time
-        start = max(self.timeline.first, now - self.settings.padding)
-        return MotionEvent(start, first=now, last=now, until=now, box=box, thumbnail=frame)
+        return MotionEvent(self._padded(now), first=now, last=now, until=now, box=box, thumbnail=frame)
+
+    def _padded(self, time: float) -> float:
+        """Return when an event starts of whose frames the first has this time."""
+        return max(self.timeline.first, time - self.settings.padding)
 
     def extend(self, event: MotionEvent, frame: FrameArray, boxes: list[Box], area: float) -> None:
         """Add this frame and its boxes to an event; the one of the largest `area` becomes the thumbnail."""
-        event.last, event.until = self.timeline.time, self.timeline.end
+        now, watch = self.timeline.time, self._watch
+        if event.last < watch.jumped:
+            event.earlier = event.pieces([*watch.cuts, *watch.doubt])
+            event.start, event.first, event.frames = self._padded(now), now, 0
+            event.box = boxes[0] if boxes else event.box
+            event.peak_time, event.peak_area, event.thumbnail = now, 0.0, _thumbnail(frame, [event.box])
+        event.last, event.until = now, self.timeline.end
         event.box = _around([event.box, *boxes])
         event.frames += 1
         if area > event.peak_area:
             event.peak_time, event.peak_area, event.thumbnail = event.last, area, _thumbnail(frame, boxes)
 
-    def end(self, event: MotionEvent) -> list[MotionEvent]:
-        """End an event with the last frame that has come; return it unless it is too short without paddings."""
+    def settled(self, *, at_end: bool = False) -> list[MotionEvent]:
+        """Return the events that are over and not too short, unless it is in doubt whether the picture has changed."""
+        if self._watch.doubt and not at_end and len(self.over) < WAITING:
+            return []
+        over, self.over = self.over, []
+        return [piece for event in over for piece in event.pieces(self._watch.cuts) if self._counts(piece)]
+
+    def _counts(self, event: MotionEvent) -> bool:
+        """Set end and note of an event; return whether it is long enough without paddings."""
         length = event.until - event.first
         if length < self.settings.min_length - ROUNDING:
             self._longest = max(self._longest, length)
-            return []
-        event.end = min(event.until + self.settings.padding, self.timeline.end)
+            return False
+        if not event.peak_area:  # the object of an earlier picture, which is nowhere seen alone in this one
+            return False
+        cuts = [-math.inf, *self._watch.cuts, math.inf]
+        changed = min(cut for cut in cuts if cut > event.last)
+        event.start = max(event.start, *(cut for cut in cuts if cut <= event.first))
+        event.end = min(event.until + self.settings.padding, self.timeline.end, changed)
         is_first = event.first == self.timeline.first and not self._continues
-        event.note = NOTES.get((is_first, event.last == self.timeline.time), "")
-        return [event]
+        note = NOTES.get((is_first, event.last == self.timeline.time), "")
+        event.note = "; ".join(filter(None, (note, UNTIL_CHANGED * (event.until >= changed - ROUNDING))))
+        return True
 
     def why_none(self) -> str:
         """Return why no event came, in words: what was too short, what only damaged frames show, or nothing."""
@@ -203,19 +245,32 @@ class EventFinder:
 
     def add(self, part: Separated, boxes: list[Box]) -> list[MotionEvent]:
         """Take the next frame and the boxes of its mask; return the event that has ended, if there is one."""
-        builder, done = self._builder, []
+        builder = self._builder
         builder.advance_to(part)
         if self._open is not None and builder.unseen(self._open) > 2 * builder.settings.padding:
-            done = self.end()
+            self._close()
         if boxes and (self._open is not None or builder.may_begin(part)):
             self._open = self._open or builder.open(part.frame, boxes[0])
             builder.extend(self._open, part.frame, boxes, cv2.countNonZero(part.mask) / part.mask.size)
-        return done
+        return builder.settled()
 
     def end(self) -> list[MotionEvent]:
-        """End the event that goes on; return it unless there is none or it is too short."""
-        event, self._open = self._open, None
-        return [] if event is None else self._builder.end(event)
+        """End the event that goes on; return it, and those that have waited, unless they are too short."""
+        self._close()
+        return self._builder.settled(at_end=True)
+
+    def _close(self) -> None:
+        """End the event that goes on, if there is one."""
+        self._builder.over += [] if self._open is None else [self._open]
+        self._open = None
+
+
+def _joined(event: MotionEvent, later: MotionEvent) -> MotionEvent:
+    """Return an event that has the frames of two."""
+    peak = event if event.peak_area >= later.peak_area else later
+    shown = {name: getattr(peak, name) for name in ("peak_time", "peak_area", "thumbnail")}
+    box, frames = _around([event.box, later.box]), event.frames + later.frames
+    return replace(later, start=event.start, first=event.first, box=box, frames=frames, **shown)
 
 
 def _around(boxes: list[Box]) -> Box:
@@ -243,6 +298,22 @@ def _thumbnail(frame: FrameArray, boxes: list[Box]) -> FrameArray:
         corners = [(round(a * scale), round(b * scale)) for a, b in ends]
         cv2.rectangle(small, corners[0], corners[1], (255, 64, 64), 1)
     return np.asarray(small, np.uint8)
+
+
+def _encoded(open_part: Callable[..., Any], parts: dict[Path, tuple[float, float]], *, force: bool) -> list[float]:
+    """Encode parts of what has no packets to copy, from start to end in seconds; return when each begins."""
+    begun = []
+    with together():
+        for path, (start, end) in parts.items():
+            with open_part(start=max(0.0, start - ROUNDING / 2), end=end) as reader:
+                size = {"width": reader.width, "height": reader.height}
+                rate, first = reader.frame_rate, math.inf
+                with VideoWriter(path, **size, frame_rate=rate, codec="h264", timed=True, force=force) as writer:
+                    for frame in reader.timed():
+                        first = min(first, frame.time)
+                        writer.write(frame.picture, frame.time - first)
+            begun.append(first)
+    return begun
 
 
 def _captioned(picture: FrameArray, lines: tuple[str, str]) -> FrameArray:
@@ -308,19 +379,27 @@ class EventTable:
 
     def _mark(self, rows: list[dict[str, Any]]) -> None:
         """Note on rows what the camera, as far as it is known, did not see during their events."""
-        unseen = self._watch.rows()
+        unseen = self._watch.stretches()
         for row in rows:
             first, until, note = self._spans[row["event"] - 1]
             row["note"] = "; ".join(filter(None, (note, *marks_of(unseen, first, until, is_live=self._held is None))))
 
-    def cut(self, source: str | Path) -> tuple[list[Path], list[str]]:
-        """Cut the events out of the video, into its container or Matroska; return files, and why if it failed."""
-        own, problem = Path(source).suffix.lower(), ""
-        for suffix in dict.fromkeys([own if own in CUT_FORMATS else MATROSKA, MATROSKA]):
+    def cut(self, source: str | Path | Callable[..., FrameReader]) -> tuple[list[Path], list[str]]:
+        """Cut the events out of the video, into its container or Matroska; return files, and why if it failed.
+
+        What opens a part of other frames, from `start` to `end`, is called for each event, which is encoded.
+        """
+        suffixes, problem = (".mp4",), ""
+        if not callable(source):
+            suffixes = (own if (own := Path(source).suffix.lower()) in CUT_FORMATS else MATROSKA, MATROSKA)
+        for suffix in dict.fromkeys(suffixes):
             parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
             cuts = {part: (row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)}
             try:
-                starts = cut_video(source, cuts, force=self._force)
+                if callable(source):
+                    starts = _encoded(source, cuts, force=self._force)
+                else:
+                    starts = cut_video(source, cuts, force=self._force)
             except OutputExistsError:
                 raise
             except MediaError as error:

@@ -64,11 +64,6 @@ class _Track:
     alone: float = 0.0  # seconds between the frames that show it alone
     weight: float = 1.0  # of the distance from the expected place
 
-    @property
-    def age(self) -> float:
-        """For how many seconds it was seen."""
-        return self.event.last - self.event.first
-
     def observe(self, part: _Part, time: float, passed: float) -> None:
         """Take over box, pixels, colour and speed from a part that shows this object alone, `passed` after a frame."""
         since = time - self.time
@@ -111,7 +106,7 @@ class ObjectFinder:
         builder, frame, mask = self._builder, part.frame, part.mask
         passed = self._advance(part)
         for track in list(self._tracks):
-            if builder.unseen(track.event) > min(LOST, track.age):
+            if builder.unseen(track.event) > min(LOST, track.event.age):
                 self._tracks.remove(track)
                 self._lost.append(track.event)
             track.box = track.box + np.append(track.speed * passed, (0, 0))
@@ -127,7 +122,7 @@ class ObjectFinder:
                     builder.extend(event, frame, [event.box], share)
                     self._tracks.append(_Track(event, each.box, each.area, each.colour, self._clock, each.box[2:]))
                 continue
-            staying = [track for track in each.tracks if track.age >= SETTLED or each.shows_mainly(track)]
+            staying = [track for track in each.tracks if track.event.age >= SETTLED or each.shows_mainly(track)]
             staying = staying or each.tracks[:1]
             self._tracks = [track for track in self._tracks if track in staying or track not in each.tracks]
             for track in staying:
@@ -140,7 +135,8 @@ class ObjectFinder:
                 box = _in_picture(track.box, mask.shape)
                 builder.extend(track.event, frame, [box] if box[2] and box[3] else [], share if alone else 0.0)
         # an event goes on for `padding` seconds after the object was last seen, so it ends only then
-        return self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
+        self._end([event for event in self._lost if part.time - event.last >= builder.settings.padding])
+        return builder.settled()
 
     def _advance(self, part: Separated) -> float:
         """Take the time of the next frame; return the seconds for which objects have moved."""
@@ -160,12 +156,13 @@ class ObjectFinder:
         """End all events, those of objects in sight (`_tracks`) too; return those that are not too short."""
         self._lost += [track.event for track in self._tracks]
         self._tracks = []
-        return self._end(self._lost)
+        self._end(self._lost)
+        return self._builder.settled(at_end=True)
 
-    def _end(self, events: list[MotionEvent]) -> list[MotionEvent]:
-        """End some of the events of objects that do not come back (`_lost`); return those that are not too short."""
+    def _end(self, events: list[MotionEvent]) -> None:
+        """End some of the events of objects that do not come back (`_lost`)."""
         self._lost = [event for event in self._lost if event not in events]
-        return [ended for event in events for ended in self._builder.end(event)]
+        self._builder.over += events
 
     def _without_pieces(self, parts: list[_Part]) -> list[_Part]:
         """Return the parts, pieces of an object joined with the part that shows most of it, its body."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,8 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted, without_password
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
-from visionnmf.exceptions import ParameterError
 from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
-from visionnmf.io.video.timeline import Timeline
+from visionnmf.io.video.timeline import FrameReader, Timeline
 
 from . import tuning
 from .frame_arrays import FrameArray, Region, check_model_size
@@ -59,6 +59,14 @@ class Job:
         from .region import read_region
 
         return read_region(self.region, (clip.height, clip.width), self.video.scale)
+
+    def cut_from(self, clip: Clip) -> str | Path | Callable[..., FrameReader] | None:
+        """Return the file that events are cut out of, or what opens parts of pictures; None if no clips are wanted."""
+        if not self.outputs.clips:
+            return None
+        if isinstance(clip, PictureSequence):
+            return partial(PictureSequence, self.source, frame_rate=self.video.frame_rate)
+        return file_of(self.source)
 
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
         """Return the writer of the results; without a `timeline`, of a live source, videos keep each frame's time."""
@@ -163,8 +171,6 @@ def _separate(job: Job, progress: Progress | None) -> Report:
     clip = open_clip(job.source, job.video)
     if job.model.reuse is not None:
         check_model_size(job.model.reuse, model.background_.shape, (clip.height, clip.width, 3))
-    if job.outputs.clips and isinstance(clip, PictureSequence):
-        raise ParameterError(f"clips must be cut out of a video file; got pictures, {job.source}; leave them out")
     region = job.read_region(clip)
     files = ResultFiles(job.source, job.out, job.outputs, keep_model=job.model.keep_model)
     files.check()
@@ -186,7 +192,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
                 writer.write(part)
                 if progress is not None:
                     progress("masking", counts.frames, timeline.count)
-            written, uncut = writer.finish(file_of(job.source) if job.outputs.clips else None)
+            written, uncut = writer.finish(job.cut_from(clip))
     writer.clear(written)
     if files.masks is not None:
         files.masks.clear(counts.frames)  # an earlier run may have left masks of more frames

@@ -19,6 +19,7 @@ import numpy as np
 from visionnmf.exceptions import PASS_FORCE, MediaError, OutputExistsError, ParameterError
 from visionnmf.io import VideoWriter, check_outputs, is_live, output_folder, pictures_of, write_image
 from visionnmf.io.inputs import stem_of
+from visionnmf.io.video.timeline import FrameReader
 
 from .frame_arrays import FrameArray, Separated
 from .reports import time_code
@@ -244,7 +245,7 @@ class ResultWriter:
                     self._add_annotations = stack.enter_context(opened)
                 if outputs.finds_events:
                     kind = ObjectFinder if outputs.events == "objects" else tables.EventFinder
-                    self._builder = tables.EventBuilder(self._settings, self._step)
+                    self._builder = tables.EventBuilder(self._settings, self._step, self.watch)
                     self._finder = kind(self._builder)
                     held = None if files.is_live else stack.enter_context(SpooledTemporaryFile(HELD))
                     self._event_table = tables.EventTable(files.stem, outputs.force, held, self.watch)
@@ -280,7 +281,7 @@ class ResultWriter:
         if self.events is not None and self._outputs.force:
             self._event_table.clear(written)
 
-    def finish(self, cut_from: str | Path | None = None) -> tuple[list[Path], list[str]]:
+    def finish(self, cut_from: str | Path | Callable[..., FrameReader] | None = None) -> tuple[list[Path], list[str]]:
         """Write the tables of events, and cut them out of `cut_from`, if given; return files, and why if that fails."""
         tables = [path for path in (self._files.frame_table, self._files.coco) if path is not None]
         if self.events is None:

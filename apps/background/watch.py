@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,10 @@ SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pix
 MOST = 1000  # stretches of each reason that are kept, so that memory does not grow
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
+LOSSES = "short losses"  # of the picture, which are too short to be stretches of their own
 MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
 MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused"}
-OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
+OTHER = NO_PICTURE, LOSSES, CHANGED  # after which foreground and background say little about the scene
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Unseen:
             if self.end is not None:
                 when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
                 when = f"changed at {self.end:.1f} s; before, it was another one" if self.what else when
-            return f"the whole picture {when}: was the camera covered or moved, or did the light change?"
+            why = "was the camera covered or moved, or did the light change? Masks do not show what moves where"
+            return f"the whole picture {when}: {why} the background is that of another scene"
         sentences = {
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
             FROZEN: f"{frames} from {at} on equal the one before: is the camera frozen?",
@@ -64,6 +66,10 @@ class Watch:
         self._found: list[Unseen] = []  # those that are over
         self._open: dict[str, Unseen] = {}  # those that may go on, certain or not
         self._certain: set[str] = set()  # the reasons of open ones that are long enough
+        self._short: deque[Unseen] = deque(maxlen=MOST)  # losses of the picture that are not long enough
+        self._losses = 0, 0, 0.0  # the number of these, their frames and seconds in all
+        self.jumped = 0.0  # when the picture may have become another one
+        self.cuts: deque[float] = deque(maxlen=MOST)  # when it did
         self._sample: FrameArray | None = None  # the frame before, at some pixels
         self._anchor: FrameArray | None = None  # the first frame of those that may be frozen
         self._restless = 0.0  # frames among these that differ from the one before, less a part of those that do not
@@ -96,18 +102,24 @@ class Watch:
             self._count_colour(sample, mean, time)
             if time >= self._due:
                 self._due = time + limits.check
-                self._compare(part, time, before)
+                self._compare(part, time)
         if CHANGED in self._open:
             self._extend(CHANGED, time)
         new = {reason: each for reason, each in self._open.items() if reason not in self._certain}
         new = {reason: each for reason, each in new.items() if self._is_certain(reason, each)}
         self._certain.update(new)
+        self.cuts += [each.start for each in new.values() if each.reason == CHANGED]
         return [*found, *new.values()]
 
     @property
     def frames(self) -> int:
         """How many frames have come."""
         return self._timeline.count
+
+    @property
+    def doubt(self) -> list[float]:
+        """When the picture changed, if it has become another one but not for long enough to be certain."""
+        return [self._open[CHANGED].start] if CHANGED in self._open and CHANGED not in self._certain else []
 
     def rows(self) -> list[Unseen]:
         """Return all stretches so far, those that last included, in their order."""
@@ -122,6 +134,11 @@ class Watch:
             found.append(Unseen(NO_COLOUR, self._grey_from, None, counts["grey"], what))
         return found
 
+    def stretches(self) -> list[Unseen]:
+        """Return all stretches so far, and each short loss of the picture if these add up to a row."""
+        rows = self.rows()
+        return rows + [*self._short] * any(each.reason == LOSSES for each in rows)
+
     # --- stretches ----------------------------------------------------------------------------------------------------
 
     def _extend(self, reason: str, time: float, what: str = "") -> None:
@@ -134,11 +151,24 @@ class Watch:
         each = self._open.pop(reason, None)
         if each is not None and self._is_certain(reason, each, time):
             self._keep(replace(each, end=time))
+            self.cuts += [each.start, *([] if time is None else [time])] if reason == CHANGED else []
+        elif each is not None and reason == NO_PICTURE:
+            self._lose(replace(each, end=time))
         self._certain.discard(reason)
 
     def _keep(self, each: Unseen) -> None:
         if sum(other.reason == each.reason for other in self._found) < MOST:
             self._found.append(each)
+
+    def _lose(self, each: Unseen) -> None:
+        """Add a loss of the picture that is too short to be a stretch of its own to those before."""
+        (times, frames, seconds), end = self._losses, each.end or each.start
+        self._short.append(each)
+        self._losses = times, frames, seconds = times + 1, frames + each.frames, seconds + end - each.start
+        start, limit = self._open.get(LOSSES, each).start, tuning.TUNING.unseen.blank_seconds
+        what = f"no picture {times} times for less than {limit:g} s, {seconds:.1f} s in all, "
+        what += f"from {start:.1f} to {end:.1f} s: is a cable loose?"
+        self._open[LOSSES] = Unseen(LOSSES, start, end, frames, what)
 
     def _is_certain(self, reason: str, each: Unseen, until: float | None = None) -> bool:
         """Return whether an open stretch has lasted long enough, and is what it seems to be."""
@@ -146,6 +176,10 @@ class Watch:
         seconds = (self._timeline.end if until is None else until) - each.start
         if reason == NO_PICTURE:
             return seconds >= limits.blank_seconds
+        if reason == LOSSES:
+            (times, _, lost), whole = self._losses, self._timeline.end - self._timeline.first
+            many = times >= limits.losses and lost >= min(limits.lost_seconds, limits.lost_share * whole)
+            return many or reason in self._certain
         if reason == CHANGED:
             n_checks, long = self._checks["all"], seconds >= limits.changed_seconds
             steady = self._checks["steady"] >= limits.steady_checks * n_checks
@@ -167,13 +201,15 @@ class Watch:
         limits, last = tuning.TUNING.unseen, self._sample
         self._sample = sample
         if last is None or self._anchor is None:
-            self._anchor, self._restless = sample, 0.0
+            self._anchor, self._restless, self.jumped = sample, 0.0, time
             self._kinds.clear()
+            if self._timeline.count > 1:  # no change is larger than that from no picture to one
+                self._jump = np.inf, time, self._timeline.count
             return
         changed = float(np.count_nonzero(cv2.absdiff(sample, last))) / sample.size
         jump = cv2.norm(sample, last, cv2.NORM_L1)
         if jump > self._jump[0]:
-            self._jump = jump, time, self._timeline.count
+            self._jump, self.jumped = (jump, time, self._timeline.count), time
         self._restless = self._restless + 1 if changed > limits.still else max(0.0, self._restless - limits.calms)
         away = np.count_nonzero(cv2.absdiff(sample, self._anchor) > limits.other_level)
         # Where a frozen picture is compressed, its second key frame changes less than its first, and later ones hardly
@@ -209,7 +245,7 @@ class Watch:
             counts["asked"] += 1
             counts["median"] += int(np.median(colour))
 
-    def _compare(self, part: Separated, time: float, before: float) -> None:
+    def _compare(self, part: Separated, time: float) -> None:
         """Compare the details of a frame with those of the scene, whatever its illumination."""
         limits = tuning.TUNING.unseen
         small = _reduced(part.frame)
@@ -232,7 +268,7 @@ class Watch:
                 self._end(CHANGED, None)
                 self._scene = small
         else:
-            self._end(CHANGED, self._jump[1] or before)
+            self._end(CHANGED, self._jump[1] or time)
             self._scene += min(1.0, limits.check / limits.follows) * (small - self._scene)
         self._jump = 0.0, 0.0, 0
 

@@ -372,8 +372,14 @@ def test_events_of_pictures_keep_their_times_where_numbers_are_missing(tmp_path)
             if 55 <= number < 80:
                 picture[10:24, number - 40 : number - 26] = 250
             write_image(tmp_path / name / f"img{number}.png", picture)
-        report = separate(tmp_path / name, out=tmp_path / f"out_{name}", events="scene", frame_rate=10, videos=False)
+        out = tmp_path / f"out_{name}"
+        report = separate(tmp_path / name, out=out, events="scene", frame_rate=10, videos=False, clips=True, start=1)
         (event,) = report.events
         ends[name] = event["start"], event["end"]
+        part = VideoReader(out / event["clip"])
+        times = [round(event["clip_start"] + frame.time, 3) for frame in part.timed()]
+        assert times == [number / 10 for number in range(45, 90) if name == "all" or number not in (62, 75)]
+        moved = [number for number, frame in zip(times, part, strict=True) if frame[12:22, 16:].max() > 235]
+        assert moved == [time for time in times if 5.5 <= time < 8]
         assert any("22 numbers are missing" in note for note in report.notes) == bool(gone)
     assert ends["gaps"] == ends["all"] == pytest.approx((4.5, 9.0))

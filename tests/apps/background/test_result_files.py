@@ -40,12 +40,6 @@ def test_not_among_the_pictures(frames, work, pattern, monkeypatch):
     assert len(list(frames.iterdir())) == 12
 
 
-def test_clips_are_cut_out_of_video_files_only(frames, tmp_path):
-    with pytest.raises(ParameterError, match="clips must be cut out of a video file; got pictures"):
-        separate(frames, out=tmp_path / "out", events="scene", clips=True)
-    assert not (tmp_path / "out").exists()
-
-
 @BOTH
 def test_no_picture_is_overwritten(frames, tmp_path, work):
     out = tmp_path / "out"

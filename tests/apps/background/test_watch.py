@@ -11,6 +11,8 @@ from background_settings import follow, separate
 from helpers import run_command, write_video
 
 from visionnmf.apps.background import BackgroundModel, Separated
+from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, find_boxes
+from visionnmf.apps.background.settings import EventSettings
 from visionnmf.apps.background.watch import Watch, contrast_of, sentences_of
 from visionnmf.io import read_image
 
@@ -161,6 +163,27 @@ def test_no_picture_in_the_middle_is_not_night(street, colour, word):
     assert found(np.zeros_like(street[:40])) == [("no picture", 0.0, None, 40)]
 
 
+def blinking(street, times, n_frames=5):
+    """The street, each of whose pictures at `times` is lost for some frames, in colours that change."""
+    frames = street.copy()
+    for number, time in enumerate(times):
+        frames[time : time + n_frames] = ((0, 0, 0), (0, 0, 200))[number % 2]
+    return frames
+
+
+def test_short_losses_of_the_picture_add_up_to_one_sentence(street):
+    rows, at = watched(blinking(np.tile(street, (10, 1, 1, 1)), range(20, 2980, 25)))
+    assert [(row.reason, row.start, row.end, row.frames) for row in rows] == [("short losses", 0.8, 119.0, 5 * 119)]
+    said = "no picture 119 times for less than 0.5 s, 23.8 s in all, from 0.8 to 119.0 s: is a cable loose?"
+    assert sentences_of(rows) == [said]
+    assert at == [("short losses", 75)]  # after the third
+    assert found(blinking(street, [100, 150], 12)) == []  # two may be flashes
+    assert found(blinking(np.tile(street, (10, 1, 1, 1)), [100, 900, 2000], 3)) == []  # 0.36 s of 120 s
+    both = blinking(street, [20, 40, 60, 100], 5)
+    both[100:120] = 0
+    assert [row[:3] for row in found(both)] == [("short losses", 0.8, 2.6), ("no picture", 4.0, 4.8)]
+
+
 def test_a_frozen_camera_is_found_in_part_or_in_all_of_a_clip(street):
     frames = street.copy()
     frames[61:210] = frames[60]
@@ -258,6 +281,47 @@ def test_events_are_marked_if_the_camera_did_not_see(street, live, tmp_path):
     assert table.count("the camera saw no picture") == 1
     if not live:
         assert str(report).count(", the camera saw no picture") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("unit", ["scene", "objects"])
+def test_events_end_where_the_picture_becomes_another_one(street, unit, live, tmp_path):
+    frames = np.concatenate([street[:200], np.roll(street[200:], (10, 14), (1, 2))])
+    frames[230:] = frames[[*range(200, 270)]]
+    path = write_video(tmp_path / "hall.mkv", frames, RATE, codec="ffv1")
+    report = (follow if live else separate)(path, out=tmp_path, events=unit, **({} if live else {"videos": False}))
+    assert [row["start"] for row in report.unseen] == [8.0]
+    spans = [(event["start"], event["end"], event["note"]) for event in report.events]
+    assert all(end <= 8.0 or start >= 8.0 for start, end, _ in spans)
+    before, after = [[note for start, _, note in spans if (start < 8.0) == early] for early in (True, False)]
+    assert before and after and any("until the whole picture changed" in note for note in before)
+    assert all("the whole picture was another one" in note for note in after)
+    assert not any("another one" in note for note in before)
+    assert "background is that of another scene" in report.warnings[0]
+
+
+@pytest.mark.parametrize("lasts", [100, 40])
+def test_a_piece_has_the_frames_of_its_picture_only(street, lasts):
+    """A picture that turns for 4 s cuts an event in three; one that turns for 1.6 s does not."""
+    frames = street.copy()
+    frames[100 : 100 + lasts] = frames[100 : 100 + lasts, :, ::-1]
+    watch, background = Watch(1 / RATE), np.median(street[::20], axis=0).astype(np.uint8)
+    builder = EventBuilder(EventSettings(), 1 / RATE, watch)
+    finder, events = EventFinder(builder), []
+    for index, frame in enumerate(frames):
+        mask = np.zeros(frame.shape[:2], np.uint8)
+        mask[10:30, 20 : 50 if 100 <= index < 100 + lasts else 40] = 255
+        part = Separated(index, frame, background, mask, index / RATE)
+        watch.add(part)
+        events += finder.add(part, find_boxes(mask, 0))
+    events += finder.end()
+    spans = [(event.start, event.end, event.box[2], event.frames) for event in events]
+    if lasts == 40:
+        assert spans == [(0.0, 12.0, 30, 300)]
+    else:
+        assert spans == [(0.0, 4.0, 20, 100), (4.0, 8.0, 30, 100), (8.0, 12.0, 20, 100)]
+        assert [event.peak_time for event in events] == [0.0, 4.0, 8.0]
 
 
 @pytest.mark.slow
