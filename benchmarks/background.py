@@ -6,6 +6,7 @@
     python benchmarks/background.py fog             clips in made fog, with the usual threshold and a lower one
     python benchmarks/background.py robust          two clips that are spoilt on purpose
     python benchmarks/background.py small           all clips reduced to some tens of pixels
+    python benchmarks/background.py frozen          frozen cameras that are noticed in compressed clips, and quiet ones
     python benchmarks/background.py events          events of objects in true masks, at even and uneven times
 
 The clips are research data that the project does not ship: see datasets/README.md. Only mask values 0 and 50 (shadow)
@@ -37,6 +38,7 @@ from visionnmf.apps.background.event_tables import EventBuilder, MotionEvent, fi
 from visionnmf.apps.background.model.mask import median_mask
 from visionnmf.apps.background.object_events import ObjectFinder
 from visionnmf.apps.background.settings import EventSettings
+from visionnmf.apps.background.watch import Watch
 from visionnmf.apps.evaluate.background import Confusion, TrueClip, score_clip
 from visionnmf.io.video.timeline import ROUNDING, Timeline
 
@@ -53,7 +55,8 @@ SMALL = (40, 80, 120)  # pixels of the longer side
 SMALL_MASKS = 30  # a clip
 FOG = (0.3, 0.5, 1)  # shares of the light of the scene that come through
 FOG_MASKS = 12  # a clip
-RATE = 25  # frames a second, of events
+RATE = 25  # frames a second, of events and frozen clips
+CRF, KEY_FRAMES = ("23", "35"), ("25", "50")  # of H.264
 
 
 def temporal_median(video: Clip) -> Frames:
@@ -251,11 +254,11 @@ def brightened(frames: Frames) -> Frames:
     return np.clip(frames * light, 0, 255).astype(np.uint8)
 
 
-def compressed(frames: Frames) -> Frames:
-    """Return frames as H.264 at CRF 35 gives them."""
+def compressed(frames: Frames, **options: str) -> Frames:
+    """Return frames as H.264 at CRF 35, or with other options, gives them."""
     memory, form = io.BytesIO(), "gray" if frames.ndim == 3 else "rgb24"
     with av.open(memory, "w", format="mp4") as output:
-        stream = output.add_stream("libx264", rate=25, options={"crf": "35"})
+        stream = output.add_stream("libx264", rate=25, options={"crf": "35"} | options)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
         for frame in frames:
@@ -333,6 +336,30 @@ def small() -> None:
         print(f"| **{side}** | **mean** |", " | ".join(f"**{mean:.3f}**" for mean in np.mean(rows, axis=0)), "|")
 
 
+def frozen() -> None:
+    """Print of how many clips that freeze for 20 s it is noticed, and how many seem to where only noise is left."""
+    counts = {coding: np.zeros(2, int) for coding in itertools.product(CRF, KEY_FRAMES)}
+    names = [name for name in CLIPS if not name.startswith("ucsd_")]  # those have 30 frames
+    for number, name in enumerate(names):
+        video, rng = reduced(load_clip(name), 160), np.random.default_rng(number)
+        n, (height, width) = len(video.frames), video.frames.shape[1:3]
+        picks = n - 1 - np.abs(np.arange(300) % (2 * n) - n + 0.5).astype(int)  # forwards and backwards
+        moving = video.frames[picks, : height // 2 * 2, : width // 2 * 2]
+        moving = moving if moving.ndim == 4 else moving[..., None].repeat(3, axis=-1)
+        noise = rng.normal(0, 1.5, (500, *moving.shape[1:]))
+        quiet = np.clip(np.median(moving[::8], axis=0) + noise, 0, 255).astype(np.uint8)
+        for (crf, distance), found in counts.items():
+            for kind, still in enumerate((moving[-1:].repeat(500, axis=0), quiet)):
+                frames = compressed(np.concatenate([moving, still]), crf=crf, g=distance)
+                watch, background = Watch(1 / RATE), np.median(frames[:300:8], axis=0).astype(np.uint8)
+                for index, frame in enumerate(frames):
+                    watch.add(Separated(index, frame, background, frame, index / RATE))
+                found[kind] += any(row.reason == "frozen" for row in watch.rows())
+    print(f"\n| CRF | frames between key frames | frozen, of {len(names)} | quiet |\n| --- | --- | --- | --- |")
+    for (crf, distance), (noticed, false) in counts.items():
+        print(f"| {crf} | {distance} | {noticed} | {false} |", flush=True)
+
+
 def spacings(n: int) -> dict[str, tuple[NDArray[np.float64], NDArray[np.intp]]]:
     """Return time stamps of n frames in seconds, and the frames that are left, by what was done to them."""
     even, every = np.arange(n) / RATE, np.arange(n)
@@ -386,6 +413,7 @@ PARTS = {
     "masks": masks,
     "table": table,
     "fog": fog,
+    "frozen": frozen,
     "robust": robust,
     "small": small,
 }
@@ -397,6 +425,7 @@ QUICK = {
     "MASKS_A_CLIP": 3,
     "CHOICES": {"noise.lowest": (6.0, 3.0), "mask.gap": (0, 11)},
     "FOG": (0.5,),
+    "CRF": ("35",),
     "ROBUST": ["sbi_cavignal"],
     "SMALL": (40,),
     "SMALL_MASKS": 3,

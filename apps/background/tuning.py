@@ -224,6 +224,11 @@ class UnseenTuning:
     whole: float = 0.95  # of the frames: a picture that stands still for all of the clip is doubtful without noise
     frozen_seconds: float = 4.0  # that it lasts at least
     frozen_frames: int = 50
+    renewed: float = 0.4  # of the values: more change with a key frame, by which these are known
+    stirred: float = 0.04  # of the values: more change with each, unless the picture is frozen
+    periods: int = 3  # seconds between key frames are known from so many
+    calm_periods: float = 4.0  # such times without, after which the picture is frozen
+    calm_seconds: float = 15.0  # or so long, if that is longer, as some encoders have periods of 10 to 12 s
     check: float = 0.5  # seconds between two comparisons with the scene
     detail: float = 2.0  # grey levels: standard deviation of a block that has details
     alike: float = 0.6  # correlation of two blocks that look alike

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FEW = 32, 24  # columns and rows of the pixels of each frame that are looked at
 SIZE = 64, 48  # of what is compared with the scene; blocks of 8 by 8 of its pixels have details of their own
 MOST = 1000  # stretches of each reason that are kept, so that memory does not grow
+RENEWALS = 10  # of the picture, the latest, that tell how often it is renewed
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
 LOSSES = "short losses"  # of the picture, which are too short to be stretches of their own
@@ -74,6 +75,10 @@ class Watch:
         self._anchor: FrameArray | None = None  # the first frame of those that may be frozen
         self._restless = 0.0  # frames among these that differ from the one before, less a part of those that do not
         self._kinds: Counter[str] = Counter()  # of these frames: equal to the one before, or much or all of it new
+        self._changed = 0.0, 0.0  # the share of the values that differ, of the two frames before
+        self._renewed = np.inf  # when a key frame last changed most of a calm picture
+        self._stirred = 0.0  # when more than a little of it last changed
+        self._periods: deque[float] = deque(maxlen=RENEWALS)  # seconds between such key frames
         self._noise: Counter[bool] = Counter()  # of the frames that are not frozen: whether much differs in them
         self._scene: Floats | None = None  # (48, 64), what the camera has seen, which follows slowly
         self._before: Floats | None = None  # the latest details that were compared with it
@@ -172,8 +177,8 @@ class Watch:
 
     def _is_certain(self, reason: str, each: Unseen, until: float | None = None) -> bool:
         """Return whether an open stretch has lasted long enough, and is what it seems to be."""
-        limits = tuning.TUNING.unseen
-        seconds = (self._timeline.end if until is None else until) - each.start
+        until = self._timeline.end if until is None else until
+        limits, seconds = tuning.TUNING.unseen, until - each.start
         if reason == NO_PICTURE:
             return seconds >= limits.blank_seconds
         if reason == LOSSES:
@@ -184,6 +189,8 @@ class Watch:
             n_checks, long = self._checks["all"], seconds >= limits.changed_seconds
             steady = self._checks["steady"] >= limits.steady_checks * n_checks
             return reason in self._certain or (long and steady and n_checks >= limits.changed_checks)
+        if len(self._periods) >= limits.periods:
+            return self._is_calm(each, until) and CHANGED not in self._certain
         # A picture in which hardly anything changes at any time may be one of a screen, or without noise after strong
         # compression. One that has noise at other times, or none from the first frame to the last, is doubtful.
         kinds = self._kinds
@@ -193,6 +200,13 @@ class Watch:
         long = seconds >= limits.frozen_seconds and each.frames >= limits.frozen_frames
         whole = each.frames >= limits.whole * self._timeline.count
         return long and (noisy or whole) and CHANGED not in self._certain
+
+    def _is_calm(self, each: Unseen | None, until: float) -> bool:
+        """Return whether no key frame has renewed the picture, as it does unless this is frozen, for far too long."""
+        limits, periods = tuning.TUNING.unseen, self._periods
+        if each is None or len(periods) < limits.periods:
+            return False
+        return until - max(each.start, self._stirred) >= max(limits.calm_seconds, limits.calm_periods * max(periods))
 
     # --- what is looked at --------------------------------------------------------------------------------------------
 
@@ -210,6 +224,9 @@ class Watch:
         jump = cv2.norm(sample, last, cv2.NORM_L1)
         if jump > self._jump[0]:
             self._jump, self.jumped = (jump, time, self._timeline.count), time
+        earlier, latest = self._changed
+        is_renewed = latest > limits.renewed and max(earlier, changed) < latest / 2
+        self._changed = latest, changed
         self._restless = self._restless + 1 if changed > limits.still else max(0.0, self._restless - limits.calms)
         away = np.count_nonzero(cv2.absdiff(sample, self._anchor) > limits.other_level)
         # Where a frozen picture is compressed, its second key frame changes less than its first, and later ones hardly
@@ -217,13 +234,20 @@ class Watch:
         kind = "" if changed else "equal"
         if changed > limits.much_new:
             kind = "all" if changed > limits.all_new else "much"
-        is_other = kind == "all" and self._kinds["all"] == 1
+        each = self._open.get(FROZEN)
+        is_calm = self._is_calm(each, before)
+        is_other = (kind == "all" and self._kinds["all"] == 1) or (changed > limits.renewed and is_calm)
         if is_other or self._restless > limits.restless or away > limits.other_pixels * sample.size:
-            each = self._open.get(FROZEN)
             self._noise[False] += 0 if each is None or self._is_certain(FROZEN, each) else each.frames
             self._end(FROZEN, before)
             self._anchor, self._restless, kind = sample, 0.0, ""
             self._kinds.clear()
+            self._renewed, is_calm = np.inf if is_calm else self._renewed, False  # the time in between is not usual
+        if changed > limits.stirred and not is_calm:
+            self._stirred = time
+        if is_renewed:
+            self._periods += [time - self._renewed] if self._renewed < time else []
+            self._renewed = time
         self._kinds[kind] += 1
         if FROZEN in self._open or changed <= limits.still:
             self._extend(FROZEN, time)

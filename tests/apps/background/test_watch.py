@@ -195,25 +195,40 @@ def test_a_frozen_camera_is_found_in_part_or_in_all_of_a_clip(street):
     assert found(street[:1].repeat(40, axis=0)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("camera", ["frozen", "quiet"])
-def test_compression_that_hides_noise_does_not_look_frozen(street, camera, tmp_path):
-    still = np.median(street, axis=0)
-    frames = np.repeat(street[60:61], 250, axis=0)
-    if camera == "quiet":
-        noise = np.random.default_rng(1).normal(0, 2, frames.shape)
-        frames = np.clip(still + noise, 0, 255).astype(np.uint8)
-    coded = io.BytesIO()
-    with av.open(coded, "w", format="matroska") as output:
-        stream = output.add_stream("libx264", rate=RATE, options={"crf": "23", "g": "25"})
+def coded(frames, crf):
+    """The frames as H.264 with a key frame a second gives them."""
+    memory = io.BytesIO()
+    with av.open(memory, "w", format="matroska") as output:
+        stream = output.add_stream("libx264", rate=RATE, options={"crf": str(crf), "g": "25"})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for frame in frames:
             output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         output.mux(stream.encode(None))
-    coded.seek(0)
-    with av.open(coded) as source:
-        seen = [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
-    assert {each[0] for each in found(np.stack(seen))} == ({"frozen"} if camera == "frozen" else set())
+    memory.seek(0)
+    with av.open(memory) as source:
+        return np.stack([frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)])
+
+
+def quiet(street, n_frames):
+    """The empty street, with noise."""
+    noise = np.random.default_rng(1).normal(0, 2, (n_frames, HEIGHT, WIDTH, 3))
+    return np.clip(np.median(street, axis=0) + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crf", [28, 35])
+def test_a_camera_whose_key_frames_no_longer_renew_its_picture_is_frozen(street, crf):
+    frames = coded(np.concatenate([street, street[-1:].repeat(500, axis=0), street[:100], quiet(street, 500)]), crf)
+    ((reason, start, end, n),) = found(frames)
+    assert (reason, start) == ("frozen", pytest.approx(12.0, abs=0.1)) and end == pytest.approx(32.0, abs=1.1)
+    assert n == pytest.approx(500, abs=27)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("camera", ["frozen", "quiet"])
+def test_compression_that_hides_noise_does_not_look_frozen(street, camera, tmp_path):
+    frames = np.repeat(street[60:61], 250, axis=0) if camera == "frozen" else quiet(street, 250)
+    assert {each[0] for each in found(coded(frames, 23))} == ({"frozen"} if camera == "frozen" else set())
 
 
 def test_pauses_have_their_times_and_many_share_a_sentence(street):
