@@ -221,7 +221,7 @@ class EventBuilder:
         event.end = min(event.until + self.settings.padding, self.timeline.end, changed)
         is_first = event.first == self.timeline.first and not self._continues
         note = NOTES.get((is_first, event.last == self.timeline.time), "")
-        event.note = "; ".join(filter(None, (note, UNTIL_CHANGED * (event.until >= changed - ROUNDING))))
+        event.note = "; ".join(filter(None, (note, UNTIL_CHANGED if event.until >= changed - ROUNDING else "")))
         return True
 
     def why_none(self) -> str:
@@ -389,9 +389,8 @@ class EventTable:
 
         What opens a part of other frames, from `start` to `end`, is called for each event, which is encoded.
         """
-        suffixes, problem = (".mp4",), ""
-        if not callable(source):
-            suffixes = (own if (own := Path(source).suffix.lower()) in CUT_FORMATS else MATROSKA, MATROSKA)
+        own, problem = "" if callable(source) else Path(source).suffix.lower(), ""
+        suffixes = [".mp4"] if callable(source) else [own if own in CUT_FORMATS else MATROSKA, MATROSKA]
         for suffix in dict.fromkeys(suffixes):
             parts = [self._stem.with_name(row["thumbnail"]).with_suffix(suffix) for row in self.rows]
             cuts = {part: (row["start"], row["end"]) for part, row in zip(parts, self.rows, strict=True)}
