@@ -18,6 +18,7 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted, without_password
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
 from visionnmf.io.video.timeline import Timeline
@@ -67,6 +68,7 @@ class Job:
         return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
 
 
+@takes_records
 @traceable
 def process_video(
     source: str | Path,

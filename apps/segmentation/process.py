@@ -19,6 +19,7 @@ from visionnmf import choices, io
 from visionnmf._text import counted, sized
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 from visionnmf.io.inputs import stem_of
 
@@ -51,12 +52,13 @@ PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
+@takes_records
 @traceable
 def process_image(
     source: str | Path,
     *,
-    wanted: WantedSegments | None = None,
-    outputs: Outputs | None = None,
+    wanted: WantedSegments = WantedSegments(),
+    outputs: Outputs = Outputs(),
     out: str | Path = ".",
     force: bool = False,
 ) -> Report:
@@ -103,7 +105,6 @@ def process_image(
     'photo_labels.png'
     """
     begin = time.perf_counter()
-    wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), stem_of(source), Path(out)
     if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
         raise ParameterError(f"memberships must be left out with the method {wanted.method}; use the method nmf")
