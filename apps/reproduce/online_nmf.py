@@ -47,8 +47,8 @@ STARTS, SLOW_STARTS = 10, 3  # the latter of methods whose steps are iterated to
 POINTS = 20  # of a curve
 BASES = 16  # components of figure 1
 EACH = (3, 5, 7)  # training images a person
-SPLITS = 10
-FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 10)), (10, 30)  # of the figures about recognition
+SPLITS = 5
+FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 20)), (10, 30)  # of the figures about recognition
 
 
 class Setting(NamedTuple):
