@@ -175,7 +175,7 @@ def follow_source(
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
         warnings=sentences_of(unseen),
-        shown={"first_time": run.first_time, "padding": events.padding},
+        shown={"first_time": run.first_time, "last_time": clip.time, "padding": events.padding},
     )
 
 

@@ -207,7 +207,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         skipped=uncut,
         notes=[*region.notes, *_notes(job, n_pictures, clip, little)],
         warnings=sentences_of(unseen),
-        shown={"first_time": timeline.first, "padding": job.events.padding},
+        shown={"first_time": timeline.first, "last_time": clip.time, "padding": job.events.padding},
     )
 
 
