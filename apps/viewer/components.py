@@ -127,18 +127,18 @@ class Components(Panel):
 def check_values(X: Any, name: str, wanted: FactorSettings) -> None:
     """Raise ParameterError, with what to change in napari, for values of a layer that cannot be factorised."""
     low, high, limit = float(X.min(initial=0)), float(X.max(initial=0)), SIZES["float32"]
-    mean, wrong, most = float(X.mean(dtype=float)) if X.size else 0.0, "", min(X.shape)
+    mean, must, most = float(X.mean(dtype=float)) if X.size else 0.0, "", min(X.shape)
     if low == high == 0:
-        wrong = "holds nothing but 0" if X.size else "is empty"
+        must, got = "hold something", "nothing but 0" if X.size else "nothing"
     elif not np.isfinite(low + high):
-        wrong = "holds NaN or infinite values"
+        must, got = "be finite", "NaN or infinite values"
     elif low < 0:
-        wrong = f"holds values below 0, down to {low:.3g}"
+        must, got = "hold no values below 0", f"{low:.3g}"
     elif not 1 / limit <= mean <= limit:
-        wrong = f"has a mean of {mean:.3g}; it must be from {1 / limit:g} to {limit:g}"
-    if wrong:
-        cure = f"choose another image stack, or set viewer.layers[{name!r}].data in the console"
-        raise ParameterError(f"{name} {wrong}: {cure}")
+        must, got = f"have a mean from {1 / limit:g} to {limit:g}", f"{mean:.3g}"
+    if must:
+        cure = f"choose another layer, or set viewer.layers[{name!r}].data in the console"
+        raise ParameterError(f"image stack must {must}; got {got} in {name}; {cure}")
     if wanted.n_components > most:
         what = f"{name} has {counted(len(X), wanted.samples[:-1])} of {counted(X.shape[1], 'value')}"
         raise ParameterError(f"n components must be at most {most}, because {what}; got {wanted.n_components}")
