@@ -140,7 +140,7 @@ class Panel(Container):
         viewer.layers.events.inserted.connect(opened)
         return box
 
-    def later(self, action: Callable[..., None]) -> Callable[..., None]:
+    def later(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Return what calls `action` after an event, because napari's polygon and bucket draw after `paint`."""
         return lambda *_: QTimer.singleShot(0, lambda: action() if self._is_open() else None)
 

@@ -276,7 +276,7 @@ class Segment(Panel):
     def _count(self) -> str:
         """Return how many segments are seen, of which photograph."""
         layer = self.made(OUTPUT)
-        n_segments = 0 if layer is None else np.count_nonzero(np.bincount(layer.data.ravel())[1:])
+        n_segments = 0 if layer is None else int(np.count_nonzero(np.bincount(layer.data.ravel())[1:]))
         return (counted(n_segments, "segment") if n_segments else NOTHING) + self._place
 
     def _repeat(self) -> None:
