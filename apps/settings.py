@@ -16,6 +16,8 @@ heavy, so the modules that declare settings can be imported by ``visionnmf --hel
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import types
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,23 @@ def settings(cls: type[T]) -> type[T]:
     return record
 
 
-def check_record(value: Any, kind: type, name: str) -> None:
-    """Raise ParameterError, with the call that makes one, unless `value` is a record of a kind."""
-    # A dict whose keys are fields of the record is shown as that call.
-    if isinstance(value, kind):
-        return
+def takes_records(function: F) -> F:
+    """Let a function refuse, with the call that makes one, what is no record where its default is one."""
+    defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    kinds = {name: type(default) for name, default in defaults.items() if options_of(type(default))}
+
+    @functools.wraps(function)
+    def checked(*given: Any, **named: Any) -> Any:
+        for name, value in (*zip(defaults, given, strict=False), *named.items()):
+            if name in kinds and not isinstance(value, kinds[name]):
+                raise _no_record(value, kinds[name], name)
+        return function(*given, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+def _no_record(value: Any, kind: type, name: str) -> Exception:
+    """Return the error of what is no record; a dict whose keys are fields of the record is shown as its call."""
     from visionnmf._checks import shown
     from visionnmf.exceptions import ParameterError
 
@@ -138,9 +153,8 @@ def check_record(value: Any, kind: type, name: str) -> None:
     example = f"{known[0]}=..."
     if isinstance(value, dict) and value and all(key in known for key in value):
         example = ", ".join(f"{key}={item!r}" for key, item in value.items())
-    raise ParameterError(
-        f"{name} must be a {kind.__name__}; got {shown(value)}; write {name}={kind.__name__}({example:.100})"
-    )
+    got, call = shown(value), f"{kind.__name__}({example:.100})"
+    return ParameterError(f"{name} must be a {kind.__name__}; got {got}; write {name}={call}")
 
 
 def comma_separated(text: str) -> tuple[str, ...]:

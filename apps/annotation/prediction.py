@@ -11,6 +11,7 @@ from visionnmf._checks import check_result
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError
 from visionnmf.io import check_outputs, check_parents, sidecar_of, write_csv, write_sidecar
 from visionnmf.io.inputs import names_of, table_names
@@ -45,6 +46,7 @@ class AnnotatedImage(NamedTuple):
     unlikeness: float
 
 
+@takes_records
 def annotate(
     model: AnnotationModel,
     images: Sources,

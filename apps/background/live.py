@@ -18,6 +18,7 @@ from visionnmf import choices
 from visionnmf._progress import Progress
 from visionnmf._text import without_password
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError, UnreadableError, UnsupportedError, VisionNMFError
 from visionnmf.io import output_folder, write_image
 
@@ -59,6 +60,7 @@ class LiveCallbacks:
     until: Callable[[], bool] | None = None
 
 
+@takes_records
 def follow_source(
     source: str | Path,
     *,
@@ -173,7 +175,7 @@ def follow_source(
         skipped=list(dict.fromkeys(map(str, run.failures))),
         notes=notes,
         warnings=sentences_of(unseen),
-        shown={"first_time": run.first_time, "padding": events.padding},
+        shown={"first_time": run.first_time, "last_time": clip.time, "padding": events.padding},
     )
 
 

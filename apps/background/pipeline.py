@@ -19,10 +19,10 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted, without_password
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
 from visionnmf.io.video.timeline import FrameReader, Timeline
 
-from . import tuning
 from .frame_arrays import FrameArray, Region, check_model_size
 from .model.estimator import BackgroundModel
 from .model.mask import median_mask
@@ -30,7 +30,7 @@ from .reports import MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
-from .watch import as_rows, faults_of, few_pixels, sentences_of, unseen_in
+from .watch import as_rows, faults_of, fit_pictures, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -75,6 +75,7 @@ class Job:
         return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
 
 
+@takes_records
 @traceable
 def process_video(
     source: str | Path,
@@ -211,7 +212,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         skipped=uncut,
         notes=[*region.notes, *_notes(job, n_pictures, clip, little)],
         warnings=sentences_of(unseen),
-        shown={"first_time": timeline.first, "padding": job.events.padding},
+        shown={"first_time": timeline.first, "last_time": clip.time, "padding": job.events.padding},
     )
 
 
@@ -230,40 +231,27 @@ def _prepared_model(settings: ModelSettings) -> Separator:
 
 def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) -> tuple[Timeline, int]:
     """Learn the background unless a model is used again; return the frames' timeline, and how many could be learnt."""
-    timeline = Timeline(float(job.video.every / clip.frame_rate))
+    timeline = Timeline(0.0)
     stage = "learning" if job.model.reuse is None else "reading"
     total = expected_frames(clip, job.video)
-    seen: dict[bool, FrameArray] = {}  # some pixels of the first frame without a picture, and of the first other one
-    n_blank = 0  # frames that are left out
 
     def pictures() -> Iterator[FrameArray]:
-        """Yield the pictures, once their times are noted, without frames that are black or of one colour."""
-        nonlocal n_blank
+        """Yield the pictures, once their times are noted."""
+        nonlocal timeline
+        timeline = Timeline(float(job.video.every / clip.frame_rate))  # anew, because a scene of one colour comes again
         for frame in clip.timed():
             timeline.add(frame.time)
-            sample, _, is_blank = few_pixels(frame.picture)
-            seen.setdefault(is_blank, sample)
-            n_blank += is_blank
-            if not is_blank:
-                yield frame.picture
+            yield frame.picture
             if progress is not None:
                 progress(stage, timeline.count, total)
-        if False not in seen:
-            n_blank = 0
-            yield from (frame.picture for frame in clip.timed())
 
     if job.model.reuse is None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "frames hold a single frame")  # a note says so
-            model.fit(pictures())
-            # a made scene may have one colour itself, on which objects come and go
-            if len(seen) == 2 and np.median(np.ptp([*seen.values()], axis=0)) < tuning.TUNING.unseen.blank:
-                n_blank = 0
-                model.fit(frame.picture for frame in clip.timed())
+            n_learnt = fit_pictures(model, pictures)
     else:
-        for _ in pictures():
-            pass
-    return timeline, timeline.count - n_blank
+        n_learnt = sum(1 for _ in pictures())
+    return timeline, n_learnt
 
 
 def _figures(

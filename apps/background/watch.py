@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from . import tuning
 from .frame_arrays import Floats, FrameArray, Separated, channel_mean
 
 if TYPE_CHECKING:
+    from .separators import Separator
     from .sources import Clip
 
 FEW = 32, 24  # columns and rows of the pixels of each frame that are looked at
@@ -302,6 +304,30 @@ def few_pixels(frame: FrameArray) -> tuple[FrameArray, NDArray[Any], bool]:
     sample = np.asarray(cv2.resize(frame, FEW, interpolation=cv2.INTER_NEAREST), np.uint8)
     mean, deviation = cv2.meanStdDev(sample)
     return sample, np.ravel(mean), bool(deviation.max() < tuning.TUNING.unseen.blank)
+
+
+def fit_pictures(model: Separator, frames: Callable[[], Iterable[FrameArray]]) -> int:
+    """Learn from frames without those that are black or of one colour, if others differ; return how many are left."""
+    seen: dict[bool, FrameArray] = {}  # some pixels of the first frame without a picture, and of the first other one
+    counts: Counter[bool] = Counter()
+
+    def pictures() -> Iterator[FrameArray]:
+        """Yield what is learnt."""
+        for frame in frames():
+            sample, _, is_blank = few_pixels(frame)
+            seen.setdefault(is_blank, sample)
+            counts[is_blank] += 1
+            if not is_blank:
+                yield frame
+        if False not in seen:
+            yield from frames()
+
+    model.fit(pictures())
+    # a made scene may have one colour itself, on which objects come and go
+    if len(seen) == 2 and np.median(np.ptp([*seen.values()], axis=0)) < tuning.TUNING.unseen.blank:
+        del seen[False]
+        model.fit(frames())
+    return counts[False] if False in seen else counts.total()
 
 
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:

@@ -23,6 +23,7 @@ from visionnmf.apps.annotation import AnnotationModel
 from visionnmf.apps.annotation.annotator import as_marks
 from visionnmf.apps.annotation.images import Sources, images_with_words
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.settings import takes_records
 from visionnmf.io.inputs import names_of
 
 from .harness import Study, averages, chosen_methods
@@ -34,6 +35,7 @@ METHODS = ("model", "most frequent words")
 FIGURES = ("AC", "RC", "NS", "precision", "recall", "F1", "N+", "mAP")
 
 
+@takes_records
 def study(
     model: AnnotationModel,
     source: Sources,

@@ -19,6 +19,7 @@ from visionnmf import choices
 from visionnmf._text import counted, sized
 from visionnmf.apps.background.frame_arrays import FrameArray
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import read_image, takes_files, to_grey8
 from visionnmf.io.inputs import read_text
@@ -41,6 +42,7 @@ ERROR_PIXEL = 20  # grey levels
 BACKGROUNDS = ("background_gt.png", "GT_background.png", "GT_background1.png")
 
 
+@takes_records
 def study(clips: Sequence[str], comparison: Comparison = Comparison()) -> Study:
     """Return the comparison of methods on clips with true masks.
 

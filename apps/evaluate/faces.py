@@ -30,6 +30,7 @@ from visionnmf.apps.faces.distances import ClassResidual
 from visionnmf.apps.faces.reading import open_faces
 from visionnmf.apps.faces.settings import FaceReading
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.settings import takes_records
 from visionnmf.datasets import Faces, corrupt
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outside
@@ -52,6 +53,7 @@ CURVES = "accuracy.png"
 LDA_DIMENSIONS = 200
 
 
+@takes_records
 def study(
     source: str | Path | Faces,
     comparison: Comparison = Comparison(),

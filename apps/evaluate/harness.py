@@ -15,6 +15,7 @@ from visionnmf._text import as_column
 from visionnmf.apps.drawing import save_figure
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import DEVIATION, RESULTS, Jobs, Rows, run_jobs, score_columns
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import UnreadableError
 
 from .drawing import bar_figure
@@ -58,6 +59,7 @@ class Study:
     notes: list[str] = field(default_factory=list)
 
 
+@takes_records
 def evaluate(study: Study, comparison: Comparison = Comparison(), *, progress: Steps | None = None) -> Report:
     """Run the jobs of a study that an interrupted run has not finished, and return the table of all.
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from visionnmf.apps.masquerade import LogSource, SessionCutting, SessionScorer
 from visionnmf.apps.masquerade.training import collect_sessions, fitted_to
 from visionnmf.apps.runner import Rows, settings_key
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError, UnreadableError
 
 from .drawing import Panel, curve_figure
@@ -50,6 +51,7 @@ MIN_SESSIONS = 4  # of a user
 MAX_SHOWN = 33  # %; the right panel shows false alarms up to here, because no detector is used beyond
 
 
+@takes_records
 def study(
     histories: Iterable[str | Path],
     comparison: Comparison = Comparison(),

@@ -23,6 +23,7 @@ from visionnmf._text import counted
 from visionnmf.apps.multiview.inputs import read_files, read_labels, read_views
 from visionnmf.apps.multiview.view_model import Preparation, default_loss, observed
 from visionnmf.apps.runner import DEVIATION, RESULTS, Rows, settings_key
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs
 from visionnmf.metrics import clustering_accuracy
@@ -50,6 +51,7 @@ CORRUPTED = 1 / 3  # share of the training samples of which one view is replaced
 MISSING = 0.3  # share of the views of training samples
 
 
+@takes_records
 def study(
     sources: Sequence[str | Path],
     comparison: Comparison = Comparison(),

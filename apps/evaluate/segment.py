@@ -26,6 +26,7 @@ from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.scores import score_segmentation
 from visionnmf.apps.segmentation.segmenter import segment
 from visionnmf.apps.segmentation.soft_parts import find_segments
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import MediaError, UnreadableError, UnsupportedError
 
 from .harness import Study, chosen_methods, grouped
@@ -136,6 +137,7 @@ METHODS: dict[str, Callable[[NDArray[Any]], Scales]] = {
 }
 
 
+@takes_records
 def study(images: str | Path, truth: str | Path, comparison: Comparison = Comparison()) -> Study:
     """Return the comparison of methods on images that people segmented.
 

@@ -17,7 +17,7 @@ from visionnmf._checks import RandomState, check_callable, check_count, check_im
 from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.report import Report
-from visionnmf.apps.settings import check_record
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, write_csv
 from visionnmf.metrics import clustering_accuracy, clustering_information
@@ -157,6 +157,7 @@ def _group_by_neighbours(rows: Array, n_clusters: int, seed: int) -> tuple[NDArr
     return groups, float(np.trace(shares) - np.square(shares.sum(0)).sum())
 
 
+@takes_records
 def cluster(
     source: str | Path,
     *,
@@ -201,7 +202,6 @@ def cluster(
     >>> cluster("people", clustering=FaceClustering(n_clusters=3, missing="none")).clusters.shape
     (12,)
     """
-    check_record(clustering, FaceClustering, "clustering")
     path = None if out is None else Path(out) / "clusters.csv"
     if path is not None:
         check_outputs([path], force)

@@ -23,7 +23,7 @@ from visionnmf.apps.drawing import tiled
 from visionnmf.apps.made import made_of
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import settings_key
-from visionnmf.apps.settings import check_record
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, output_folder, read_image, recording, stem_of, takes_files, write_image
 
@@ -212,6 +212,7 @@ def _look(
     return None
 
 
+@takes_records
 def identify(
     model: FaceModel | FaceRecognizer | str | Path,
     source: str | Path | NDArray[Any],
@@ -256,5 +257,4 @@ def identify(
     >>> len(identify(load("people.npz"), "people/ada/0.png").inputs)
     1
     """
-    check_record(identification, FaceIdentification, "identification")
     return Identifier(loaded(model), identification=identification, pictures=pictures, force=force).identify(source)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from visionnmf import choices
 from visionnmf._checks import shown
 from visionnmf._pixel_range import PixelRangeWarning, bits_of, in_eight_bits, note_on, of_camera
-from visionnmf.apps.settings import check_record
+from visionnmf.apps.settings import takes_records
 from visionnmf.datasets import Faces, load_faces
 from visionnmf.exceptions import ParameterError, UnreadableError
 from visionnmf.io import read_image, resize_grey, to_grey8
@@ -48,13 +48,13 @@ class ProbeFaces(NamedTuple):
     boxes: list[Box]
 
 
+@takes_records
 def open_faces(
     source: str | Path, *, reading: FaceReading = FaceReading(), named: bool = False
 ) -> tuple[Faces, list[str]]:
     """Read a set of faces, and return a sentence for each image that was left out."""
     from visionnmf import datasets
 
-    check_record(reading, FaceReading, "reading")
     check_is_path(source, "source")
     fetchers = {"orl": datasets.fetch_orl, "yale": datasets.fetch_yale, "yaleb": datasets.fetch_yaleb}
     name, size, detect = str(source), reading.size, reading.detect

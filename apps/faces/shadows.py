@@ -15,7 +15,7 @@ from visionnmf._progress import Steps
 from visionnmf._text import counted
 from visionnmf.apps.drawing import grey_pictures, tiled
 from visionnmf.apps.report import Report
-from visionnmf.apps.settings import check_record
+from visionnmf.apps.settings import takes_records
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import ParameterError
 from visionnmf.io import check_outputs, check_outside, output_folder, write_image
@@ -84,6 +84,7 @@ def remove_shadows(
     return faces, data - faces
 
 
+@takes_records
 def unshadow(
     source: str | Path,
     out: str | Path,
@@ -132,7 +133,6 @@ def unshadow(
     >>> len(unshadow("people", "unshadowed", force=True).outputs)
     13
     """
-    check_record(removal, ShadowRemoval, "removal")
     check_outside(out, source)
     faces, skipped = open_faces(source, reading=reading)
     people = _enough_images(faces, removal.n_components, source, skipped)

@@ -19,7 +19,7 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.drawing import components_picture, new_figure
 from visionnmf.apps.report import Report
-from visionnmf.apps.settings import check_record
+from visionnmf.apps.settings import takes_records
 from visionnmf.datasets import Faces
 from visionnmf.exceptions import MediaError, ParameterError, UnreadableError
 from visionnmf.io import check_outputs, check_outside, check_parents, output_folder, together, write_image
@@ -103,6 +103,7 @@ def _threshold_sentence(recognizer: FaceRecognizer) -> str:
     )
 
 
+@takes_records
 def train(
     source: str | Path,
     model: str | Path,
@@ -154,7 +155,6 @@ def train(
     >>> train("people", "people.npz", training=training, force=True).outputs
     ['people.npz']
     """
-    check_record(training, FaceTraining, "training")
     check_is_path(source, "source")
     check_is_path(model, "model")
     files = [Path(model)]

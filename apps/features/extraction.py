@@ -13,6 +13,7 @@ from visionnmf._text import counted
 from visionnmf.apps.cluster import open_workers
 from visionnmf.apps.feature_tables import FeatureTable, check_format, check_table_size, write_table
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.features import Extractor, FeatureExtraction, load_extraction, save_extraction
 from visionnmf.io import check_outputs, check_parents, expand_images, together
 from visionnmf.io.inputs import names_of, table_names
@@ -20,6 +21,7 @@ from visionnmf.io.inputs import names_of, table_names
 from .settings import ExtractorFiles
 
 
+@takes_records
 def extract_features(
     sources: Sequence[str | Path],
     out: str | Path,

@@ -15,6 +15,7 @@ from visionnmf._text import counted
 from visionnmf.apps import cluster_address, is_shared
 from visionnmf.apps.pool import open_pool
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import ParameterError
 from visionnmf.io.inputs import names_of
 
@@ -129,6 +130,7 @@ def iso_time(moment: float | None) -> str | None:
     return None if moment is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
+@takes_records
 def score(
     model: MasqueradeModel | str | Path,
     logs: Iterable[str | Path],

@@ -13,6 +13,7 @@ from visionnmf._checks import check_count
 from visionnmf._text import counted
 from visionnmf.apps.report import Report
 from visionnmf.apps.runner import run_parallel
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import TooLargeError, UnreadableError
 from visionnmf.io import check_outputs, check_parents
 from visionnmf.io.inputs import names_of
@@ -27,6 +28,7 @@ from .store import Learnt, MasqueradeModel, save
 MIN_SHARE = 0.5  # of the size: a shorter unfinished session at the end is not learnt
 
 
+@takes_records
 def train(
     histories: Iterable[str | Path],
     model: str | Path | None = None,

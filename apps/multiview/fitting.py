@@ -19,6 +19,7 @@ from visionnmf._progress import Progress
 from visionnmf._text import counted
 from visionnmf.apps.drawing import new_figure, save_figure
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import UnreadableError, UnsupportedError
 from visionnmf.io import check_outputs, check_parents, output_file, output_folder, together, write_csv
 from visionnmf.models.data_checks import other_names
@@ -74,6 +75,7 @@ def fit_lines(figures: dict[str, Any]) -> list[str]:
     ]
 
 
+@takes_records
 def fit_views(
     sources: Sequence[str | Path],
     model: str | Path,

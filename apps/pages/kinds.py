@@ -133,23 +133,30 @@ class BackgroundPage(Page):
             yield {"kind": "players", "clip": clip, "names": names, "codes": codes, "caption": caption}
         else:
             yield from self.figure(written(report, "_background.png"), "background")
-        if report.events:
+        if report.events or report.figures.get("unseen"):
             yield from self._events(report, clip, first)
 
     def _events(self, report: Report, clip: Clip | None, first: float) -> Iterator[Block]:
-        """Yield when the events were, and their table, whose pictures lead to the moment, without empty columns."""
+        """Yield when events were, when nothing was seen, and a table whose pictures lead to the moments of events."""
         padding = report.shown.get("padding", 0.0)
         moments = first + np.array(clip.times if clip is not None else [0.0])
-        last = max([moments[-1], *(event["end"] for event in report.events)])
+        blind, events = report.figures.get("unseen", []), report.events or []
+        last = max(moments[-1], report.shown.get("last_time", first), *(row["end"] or 0.0 for row in [*events, *blind]))
+
+        def span(start: float, end: float | None) -> Block:
+            """Return the place of a stretch on the timeline, in percent; one without an end goes on to the last."""
+            sides = (100 * min(max(side - first, 0.0) / max(last - first, 1e-9), 1.0) for side in (start, end or last))
+            left, right = sides
+            return {"left": round(left, 2), "wide": round(right - left, 2)}
+
         names, rows = ["picture", "event", "from", "to", "seconds", "area, %", "clip", "note"], list[list[Any]]()
         spans: list[Block] = []
         ends: list[float] = []  # when the last event ends in each lane, so that none hides another
-        for event in report.events:
+        for event in events:
             start, end, results = event["start"], event["end"], Path(report.outputs[0])
             lane = next((i for i, before in enumerate(ends) if before <= start), len(ends))
             ends[lane : lane + 1] = [end]
-            left, wide = (round(100 * side / max(last - first, 1e-9), 2) for side in (start - first, end - start))
-            spans.append({"left": left, "wide": wide, "lane": lane})
+            spans.append(span(start, end) | {"lane": lane})
             file = results.with_name(event["thumbnail"])
             is_shown = len(rows) < MOST_ROWS and file.is_file()
             image = self.image(str(file), f"event {event['event']}", SMALL) if is_shown else None
@@ -161,8 +168,12 @@ class BackgroundPage(Page):
             seek = image and cell("") | {"image": image, "frame": frame}
             rows.append([seek, event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
         self.limits["events of the timeline"] += max(0, len(spans) - MOST_POINTS)
-        block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": len(ends)}
-        yield block | {"ends": (_clock(first), _clock(last)), "caption": counted(len(rows), "event")}
+        block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": max(1, len(ends))}
+        block |= {"blind": [span(row["start"], row["end"]) | {"reason": row["reason"]} for row in blind[:MOST_POINTS]]}
+        asked = "Events were not asked for" if report.events is None else counted(len(rows), "event")
+        yield block | {"ends": (_clock(first), _clock(last)), "caption": asked}
+        if not rows:
+            return
         kept = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
         caption = "Table of events" + f": times include up to {padding:g} s before and after" * (padding > 0)
         yield self.table([names[i] for i in kept], [[row[i] for i in kept] for row in rows], caption)

@@ -116,13 +116,13 @@ def made_race(sizes: Sizes) -> Result:
         return np.random.default_rng(seed).random(shape)
 
     small_seconds, large_seconds, (m, n, r) = sizes.pick(
-        full=(3.0, 60.0, (1000, 500, 50)), quick=(0.3, 1.0, (400, 200, 20))
+        full=(2.0, 15.0, (1000, 500, 50)), quick=(0.3, 1.0, (400, 200, 20))
     )
     cases = [
         manhattan_case("100 × 50, r = 5", partial(make, (100, 50)), 5, small_seconds, SMALL_CLAIMS),
         manhattan_case(f"{m} × {n}, r = {r}", partial(make, (m, n)), r, large_seconds, LARGE_CLAIMS),
     ]
-    return race(cases, sizes.pick(full=10, quick=1), "objective / sum of X", near=RACE_NEAR)
+    return race(cases, sizes.pick(full=5, quick=1), "objective / sum of X", near=RACE_NEAR)
 
 
 def face_race(sizes: Sizes) -> Result:
@@ -137,11 +137,11 @@ def face_race(sizes: Sizes) -> Result:
     cases = []
     for title, name in (("Yale B", YALEB), ("ORL", ORL)):
         for rank, seconds, claims in (
-            (5, sizes.pick(full=10.0, quick=0.5), SMALL_CLAIMS),
-            (50, sizes.pick(full=30.0, quick=1.0), LARGE_CLAIMS),
+            (5, sizes.pick(full=4.0, quick=0.5), SMALL_CLAIMS),
+            (50, sizes.pick(full=10.0, quick=1.0), LARGE_CLAIMS),
         ):
             cases.append(manhattan_case(f"{title}, r = {rank}", partial(make, name), rank, seconds, claims))
-    return race(cases, sizes.pick(full=10, quick=1), "objective / sum of X", near=RACE_NEAR)
+    return race(cases, sizes.pick(full=5, quick=1), "objective / sum of X", near=RACE_NEAR)
 
 
 # --- section 5.2 ------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def sentence(figure: int, kind: str, other: str) -> str:
 
 def relative_errors(sizes: Sizes) -> Result:
     """Repeat the half of table 1 of the MahNMF paper that is about Yale B: relative errors of reconstructions."""
-    n_people, splits, most_test, iterations = sizes.pick(full=(None, 10, 10, 100), quick=(12, 1, 5, 15))
+    n_people, splits, most_test, iterations = sizes.pick(full=(None, 5, 10, 100), quick=(12, 1, 5, 15))
     rows = compare(load(YALEB, n_people), CONDITIONS, FITTED, (TABLE_RANK,), splits, most_test, iterations)
     found = []
     for images, column in (("training", "train_error"), ("test", "test_error")):
@@ -183,8 +183,8 @@ def relative_errors(sizes: Sizes) -> Result:
 def accuracies(sizes: Sizes, *, name: str, figure: int) -> Result:
     """Repeat figure 5 or 7 of the MahNMF paper: accuracy against rank, on the set of faces with the file `name`."""
     conditions = sizes.pick(full=CONDITIONS, quick=CONDITIONS[:4])
-    ranks = sizes.pick(full=tuple(range(10, 151, 20)), quick=(10, 40))
-    n_people, splits, most_test, iterations = sizes.pick(full=(None, 10, 10, 100), quick=(12, 1, 2, 15))
+    ranks = sizes.pick(full=(10, 50, 100, 150), quick=(10, 40))
+    n_people, splits, most_test, iterations = sizes.pick(full=(None, 5, 10, 100), quick=(12, 1, 2, 15))
     chosen = conditions, tuple(METHODS), ranks, splits, most_test, iterations
     found = compare(load(name, n_people), *chosen, corrupted=True)
     panels, rows = [], []
@@ -298,7 +298,7 @@ def cluster_people(
 
 def clusterings(sizes: Sizes, *, name: str, counts: Sequence[int], each: int, figure: int) -> Result:
     """Repeat figure 10 or 11 of the MahNMF paper: accuracy and mutual information against the number of people."""
-    faces, n_trials = load(name), sizes.pick(full=20, quick=2)
+    faces, n_trials = load(name), sizes.pick(full=5, quick=2)
     counts, iterations = sizes.pick(full=tuple(counts), quick=tuple(counts[:1])), sizes.pick(full=100, quick=20)
     panels: list[list[Panel]] = [[], []]
     rows = []

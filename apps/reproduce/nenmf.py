@@ -48,14 +48,14 @@ def uniform(shape: tuple[int, int], rank: int, seed: int) -> tuple[Problem, Star
 def efficiency(sizes: Sizes) -> Result:
     """Repeat the comparison of section IV of the NeNMF paper on two random matrices, or in a quick run on one."""
     problems = sizes.pick(  # shape, rank, and the CPU seconds of each method
-        full=(((500, 100), 50, 10.0), ((5000, 1000), 100, 60.0)), quick=(((500, 100), 50, 1.0),)
+        full=(((500, 100), 50, 5.0), ((5000, 1000), 100, 20.0)), quick=(((500, 100), 50, 1.0),)
     )
     claims = [("NeNMF", other, "seconds", "yes, abstract") for other in SOLVERS if other != "NeNMF"]
     cases = [
         Case(f"{shape[0]} × {shape[1]}, r = {rank}", partial(uniform, shape, rank), SOLVERS, claims, budget)
         for shape, rank, budget in problems
     ]
-    return race(cases, sizes.pick(full=10, quick=2), "objective", columns=5)
+    return race(cases, sizes.pick(full=5, quick=2), "objective", columns=5)
 
 
 # --- clusters of documents --------------------------------------------------------------------------------------------

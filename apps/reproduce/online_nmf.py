@@ -43,12 +43,12 @@ Array = NDArray[Any]
 SAMPLES = 500  # of the paper's sets
 FILES = {"CBCL": "cbcl_19x19.npz", "ORL": "orl_32x32.npz", "sparse": "corel5k_features.npz"}
 RANKS = {"CBCL": (10, 50), "ORL": (10, 50), "sparse": (50, 80)}
-STARTS, SLOW_STARTS = 10, 3  # the latter of methods whose steps are iterated to convergence
-POINTS = 20  # of a curve
+STARTS, SLOW_STARTS = 5, 2  # the latter of methods whose steps are iterated to convergence
+POINTS = 12  # of a curve
 BASES = 16  # components of figure 1
 EACH = (3, 5, 7)  # training images a person
-SPLITS = 10
-FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 10)), (10, 30)  # of the figures about recognition
+SPLITS = 5
+FACE_RANKS, QUICK_RANKS = tuple(range(10, 151, 20)), (10, 30)  # of the figures about recognition
 
 
 class Setting(NamedTuple):

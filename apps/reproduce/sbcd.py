@@ -147,7 +147,7 @@ def followed(cases: Sequence[Case], n_starts: int) -> Result:
 def random_curves(sizes: Sizes) -> Result:
     """Repeat figure 1 of the sBCD paper: random data of three sizes, or in a quick run of one, and four divergences."""
     problems = sizes.pick(full=(((2000, 1000), 30), ((2000, 1000), 60), ((3000, 2000), 30)), quick=(((400, 200), 15),))
-    n_starts, seconds = sizes.pick(full=(STARTS, 30.0), quick=(1, 1.0))
+    n_starts, seconds = sizes.pick(full=(STARTS, 4.0), quick=(1, 1.0))
     data = [random_data(shape, rank) for shape, rank in problems]
     return followed(
         [case(loss, one, COMPARED[loss], CLAIMS[loss], seconds) for loss in LOSSES for one in data], n_starts
@@ -156,7 +156,7 @@ def random_curves(sizes: Sizes) -> Result:
 
 def face_curves(sizes: Sizes) -> Result:
     """Repeat the panels about faces of figure 3 of the sBCD paper, with two divergences."""
-    step, n_starts, seconds = sizes.pick(full=(1, STARTS, 60.0), quick=(5, 1, 2.5))
+    step, n_starts, seconds = sizes.pick(full=(1, STARTS, 10.0), quick=(5, 1, 2.5))
     # the last two claims of each divergence are about the multiplicative updates and gradient descent
     data = faces(step)
     cases = [case(loss, data, COMPARED[loss], CLAIMS[loss][-2:], seconds) for loss in ("KL", "IS")]
@@ -166,7 +166,7 @@ def face_curves(sizes: Sizes) -> Result:
 def variant_curves(sizes: Sizes, *, losses: Sequence[str], l1: float) -> Result:
     """Repeat figure 4 of the sBCD paper, or with a penalty `l1` on H figure 5: sBCD and its variants AL-A and AL-B."""
     shape, rank, step, n_starts, seconds = sizes.pick(
-        full=((1500, 1000), 30, 1, STARTS, 30.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
+        full=((1500, 1000), 30, 1, STARTS, 4.0), quick=((300, 200), 15, 5, 1, 1.5 if l1 else 1.0)
     )
     pairs = product((random_data(shape, rank), faces(step)), losses)
     cases = [case(loss, data, VARIANTS, VARIANT_CLAIMS, seconds, l1) for data, loss in pairs]
@@ -239,7 +239,7 @@ def recovery_tracks(loss: str, n_draws: int, budget: float) -> tuple[Tracks, Tra
 
 def recovery(sizes: Sizes) -> Result:
     """Repeat figure 2 of the sBCD paper: how well the factors of mixtures of smooth signals are recovered."""
-    n_draws, budget = sizes.pick(full=(10, 10.0), quick=(3, 0.5))
+    n_draws, budget = sizes.pick(full=(STARTS, 5.0), quick=(3, 0.5))
     panels, rows = [], []
     table = [["divergence", "method", "SIR of the signals, dB", "SIR of the weights, dB"]]
     for loss in ("KL", "IS"):

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from visionnmf import choices, io
 from visionnmf._text import counted, sized
 from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
+from visionnmf.apps.settings import takes_records
 from visionnmf.exceptions import PASS_FORCE, OutputExistsError, ParameterError, UnsupportedError
 from visionnmf.io.inputs import stem_of
 
@@ -28,7 +30,9 @@ from .segmenter import SegmentationResult, fewer_segments, segment
 from .settings import FORMATS, Outputs, WantedSegments
 
 PAPER_SEGMENTS = 5
-SOFT = 3  # colours between a marker's and the background's: its edges are smooth
+LISTED = 12  # markers in a note
+MOST_MIXED = 2000  # colours of a layer with smooth lines
+EDGE_SHARE = 0.9  # of the pixels of a colour that lies at edges alone
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
 Content = str | bytes | dict[str, Any] | NDArray[Any]
@@ -51,12 +55,13 @@ PICTURES: dict[str, Callable[[SegmentationResult], Content]] = {
 """The pictures that are always written, as ``<stem>_<name>.png``."""
 
 
+@takes_records
 @traceable
 def process_image(
     source: str | Path,
     *,
-    wanted: WantedSegments | None = None,
-    outputs: Outputs | None = None,
+    wanted: WantedSegments = WantedSegments(),
+    outputs: Outputs = Outputs(),
     out: str | Path = ".",
     force: bool = False,
 ) -> Report:
@@ -103,7 +108,6 @@ def process_image(
     'photo_labels.png'
     """
     begin = time.perf_counter()
-    wanted, outputs = wanted or WantedSegments(), outputs or Outputs()
     name, stem, folder = str(source), stem_of(source), Path(out)
     if outputs.memberships and wanted.method != "nmf":  # only that gives memberships
         raise ParameterError(f"memberships must be left out with the method {wanted.method}; use the method nmf")
@@ -190,13 +194,12 @@ def _corrected(
 
 def _marker_notes(markers: list[dict[str, Any]], n_soft: int) -> list[str]:
     """Return a sentence about the segments of all colours, one for each that joined some, one about smooth edges."""
-    soft = (
-        f"{n_soft} of {len(markers)} colours lie between another one and the background, as at smooth edges of lines, "
-        "and are markers of their own; draw with a hard pencil"
-    )
-    listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers)
+    verb = "is" if n_soft == 1 else "are"
+    soft = f"{counted(n_soft, 'colour')} {verb} smooth edges of lines, and mark nothing" * (n_soft > 0)
+    listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers[:LISTED])
+    listed += f", ... ({len(markers)} markers)" * (len(markers) > LISTED)
     joined = [f"{row['colour']} joined {len(row['joined'])} segments" for row in markers if row["joined"]]
-    return [f"markers: {listed}", *joined, *[soft] * (n_soft >= SOFT)]
+    return [f"markers: {listed}", *joined, *filter(None, [soft])]
 
 
 @traceable
@@ -236,7 +239,7 @@ class DrawnMarkers(NamedTuple):
     numbers: NDArray[np.int64]
     names: list[str]
     colours: NDArray[np.uint8] | None  # None if they are the same in 8 bits, as in a label map of 16 bits
-    n_soft: int  # of them lie between the background's and one of more pixels
+    n_soft: int  # further colours, which are smooth edges of these
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:
@@ -247,40 +250,52 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     picture = image.astype(np.int64)
     # each colour as one number, red first; 2**16 exceeds every value of 8 or 16 bits
     names, index, counts = np.unique(picture @ [2**32, 2**16, 1], return_inverse=True, return_counts=True)
-    if not 1 < len(names) <= MAX_COLOURS:
+    index = index.reshape(picture.shape[:2])
+    unmarked = OUTSIDE * (2**32 + 2**16 + 1)  # as 16 bits of grey have it in labels, where 0 is the first marker
+    grey = image.dtype == np.uint16 and not (image != image[..., :1]).any()
+    background = len(names) - 1 if grey and names[-1] == unmarked else int(counts.argmax())
+    codes = names.astype(np.int64)
+    channels = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
+    soft = _mixtures(index, channels - channels[background], background)
+    others = np.delete(np.arange(len(names)), [background, *soft])
+    if not 1 <= len(others) < MAX_COLOURS:
         raise UnsupportedError(
             f"{file}: {counted(len(names), 'different colour')}; markers are 1 to {MAX_COLOURS - 1} colours on an even "
             "background; draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as "
             "PNG"
         )
-    unmarked = OUTSIDE * (2**32 + 2**16 + 1)  # as 16 bits of grey have it in labels, where 0 is the first marker
-    grey = image.dtype == np.uint16 and not (image != image[..., :1]).any()
-    background = len(names) - 1 if grey and names[-1] == unmarked else counts.argmax()
     # 0 for the background, 1, 2, ... for the other colours in ascending order
-    numbers = np.insert(np.arange(1, len(names)), background, 0)
-    codes = names.astype(np.int64)
-    channels = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
-    drawn = np.delete(channels, background, axis=0)
+    numbers = np.zeros(len(names), np.int64)
+    numbers[others] = np.arange(1, len(others) + 1)
+    drawn = channels[others]
     colours = (drawn >> 8 if image.dtype == np.uint16 else drawn).astype(np.uint8)
     different = len(np.unique(colours, axis=0)) == len(colours)
     if grey:  # named by the labels that napari shows, which are 1 more than in our files
         listed = [f"label {label}" for label in (drawn[:, 0] + (names[-1] == unmarked)).tolist()]
     else:
         listed = [*map(hexadecimal, colours)] if different else [str(tuple(own)) for own in drawn.tolist()]
-    marked = np.asarray(numbers[index].reshape(picture.shape[:2]), np.int64)
-    n_soft = _count_mixtures(drawn - channels[background], np.delete(counts, background))
-    return DrawnMarkers(marked, listed, colours if different else None, n_soft)
+    return DrawnMarkers(numbers[index], listed, colours if different else None, len(soft))
 
 
-def _count_mixtures(ways: NDArray[Any], counts: NDArray[Any]) -> int:
-    """Return how many colours, less the background's, lie on the way to one of more pixels; greys may be numbers."""
-    found = 0
-    for way, count in zip(ways, counts, strict=True):
-        longer = ways[(counts > count) & (np.ptp(ways, axis=1) > 0)]
-        share = longer @ way / (longer**2).sum(axis=1)
-        off = np.abs(share[:, None] * longer - way).max(axis=1)
-        found += bool((off[(share > 0) & (share < 1)] <= 2).any())  # levels, by which mixtures are rounded
-    return found
+def _mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> NDArray[np.int64]:
+    """Return which colours are smooth edges of others: between these and the background, in colour and in place."""
+    if len(ways) > MOST_MIXED:  # a copy of the image
+        return np.zeros(0, np.int64)
+    coloured = ways[np.ptp(ways, axis=1) > 0]  # greys may be numbers
+    places = np.flatnonzero(np.ptp(ways, axis=1) > 0)
+    between = np.zeros((len(ways), len(ways)), bool)  # whether the first colour lies on the way to the second one
+    for number, way in enumerate(ways):
+        share = coloured @ way / (coloured**2).sum(axis=1)
+        off = np.abs(share[:, None] * coloured - way).max(axis=1)
+        between[number, places] = (share > 0) & (share < 1) & (off <= 2)  # levels, by which mixtures are rounded
+    rows, columns = np.nonzero(between.any(axis=1)[index])
+    own, around, alike = index[rows, columns], np.pad(index, 2, mode="edge"), between | between.T
+    beside = np.zeros((2, len(rows)), bool)  # the background; another colour of the same line
+    for down, right in product(range(5), repeat=2):
+        other = around[rows + down, columns + right]
+        beside |= other == background, alike[own, other]
+    counts, edges = (np.bincount(own, weights, len(ways)) for weights in (None, beside.all(axis=0)))
+    return np.flatnonzero((counts > 0) & (edges >= EDGE_SHARE * counts))
 
 
 def joined_files(formats: Sequence[str], out: Path) -> list[Path]:

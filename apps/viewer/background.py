@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from magicgui.widgets import PushButton
+from magicgui.widgets import FileEdit, PushButton
 from napari.layers import Image, Labels, Shapes
 from numpy.typing import NDArray
 
+from visionnmf._text import counted
 from visionnmf.apps.background import BackgroundModel, VideoSettings
 from visionnmf.apps.background.region import read_region
 from visionnmf.apps.background.settings import EventSettings, ModelSettings, OutputSettings, RegionSettings
 from visionnmf.apps.background.sources import open_clip
+from visionnmf.apps.background.watch import fit_pictures
 from visionnmf.exceptions import TooLargeError
 
 from .layers import call, command, source_of
@@ -53,17 +56,20 @@ class Background(Panel):
         self.min_area = control(EventSettings, "min_area", step=0.0001)
         self.regions = {name: self.choice(napari_viewer, Shapes, name, optional=True) for name in COLOURS}
         self.draw = {name: PushButton(text=f"New region: {name}") for name in COLOURS}
+        self.folder = FileEdit(label="folder", mode="d", value=Path(), tooltip="Where the command writes.")
         self._learnt: Learnt | None = None
         self._raw: dict[float, dict[int, NDArray[np.uint8]]] = {}  # masks of the whole picture, by threshold and frame
         drawn = [each for name in COLOURS for each in (self.regions[name], self.draw[name])]
         controls = [self.video, *self.read, self.n_components, self.learn, self.threshold, self.min_area, *drawn]
-        super().__init__(napari_viewer, controls)
+        super().__init__(napari_viewer, [*controls, self.folder])
         self.learn.changed.connect(self._learn)
         for each in (self.video, self.threshold, self.min_area):
             each.changed.connect(self.mask)
         for name in COLOURS:
             self.follow(self.regions[name], ("data",), self.mask)
             self.draw[name].changed.connect(lambda _, name=name: self._new_region(name))
+        self.folder.changed.connect(self._repeat)
+        napari_viewer.layers.events.removed.connect(self.later(self._repeat))
         after, events = self.later(self._say_time), (napari_viewer.dims.events, napari_viewer.layers.events)
         for event in (events[0].current_step, events[1].removed, self.video.changed):
             event.connect(after)
@@ -77,6 +83,7 @@ class Background(Panel):
             return self.say("Open a video first, by visionnmf view FILE or in the menu File.")
         video = VideoSettings(**{each.name: each.value for each in self.read})
         n_components = self.n_components.value
+        self.command.value = self.python.value = ""
 
         def work() -> Iterator[Any]:
             """Yield what is going on, then what was learnt."""
@@ -90,8 +97,10 @@ class Background(Panel):
                 if not len(frames) % 10:
                     yield f"Read {len(frames)} frames ..."
             yield f"Learning from {len(frames)} frames ... {FIRST}"
-            model = BackgroundModel(n_components).fit(frames)
-            yield Learnt(source, video, first, np.stack(frames), model, clip.notes)
+            model = BackgroundModel(n_components)
+            n_blank = len(frames) - fit_pictures(model, lambda: frames)
+            said = [f"not learnt: {counted(n_blank, 'frame')} without a picture, black or of one colour"][:n_blank]
+            yield Learnt(source, video, first, np.stack(frames), model, [*clip.notes, *said])
 
         return self.work("Reading ...", work, self._show_learnt)
 
@@ -109,6 +118,7 @@ class Background(Panel):
         self.viewer.dims.set_current_step(0, found.first + self._shown()[0] * found.video.every)
         self.uncover(self.video)
         self._say_time()
+        self.beside(found.source)
         self.mask()
 
     def _shown(self) -> tuple[int, int]:
@@ -120,8 +130,6 @@ class Background(Panel):
 
     def _say_time(self) -> None:
         """Say in the picture when it is shown, and if it was not learnt, so that nothing is known of its foreground."""
-        if self.made(OUTPUT) is None:
-            self.command.value = self.python.value = ""
         frame, layer = round(self.viewer.dims.point[0]), self.video.value
         times = getattr(layer.data, "times", ()) if layer is not None and layer.visible else ()
         said = [f"{times[frame]:.2f} s"] if 0 <= frame < len(times) else []
@@ -132,20 +140,10 @@ class Background(Panel):
 
     def mask(self, *_: Any) -> None:
         """Show the foreground with the present settings, of the frame that is looked at first."""
-        learnt, layer, video = self._learnt, self.made(OUTPUT), self.video.value
-        if learnt is None or layer is None:
-            return
-        if video is None or source_of(video) != learnt.source:
-            self.command.value = self.python.value = ""
-            return self.done("Press Learn: another video is chosen.")
-        records: dict[str, Any] = {
-            "video": learnt.video,
-            "region": RegionSettings(**{name: _texts(choice.value) for name, choice in self.regions.items()}),
-            "model": ModelSettings(n_components=learnt.model.n_components, threshold=self.threshold.value),
-            "outputs": OutputSettings(masks="png", events="scene"),
-            "events": EventSettings(min_area=self.min_area.value),
-        }
-        masks, shown, area = layer.data, self._shown()[0], self.min_area.value
+        records, learnt = self._repeat(), self._learnt
+        if learnt is None or not records:
+            return None
+        masks, shown, area = self.made(OUTPUT).data, self._shown()[0], self.min_area.value
         raw = self._raw.get(self.threshold.value, {})
         self._raw = {self.threshold.value: raw}  # of one threshold, because each takes a third of the frames' memory
 
@@ -162,16 +160,38 @@ class Background(Panel):
                     masks[number] = _counted(region.inside(raw[number]), area)
                     yield number
 
+        return self.work("Masking ...", work, self._masked)
+
+    def _repeat(self, *_: Any) -> dict[str, Any]:
+        """Show how to repeat what is shown, and return the settings; none if nothing is, and say why."""
+        self.command.value = self.python.value = ""
+        learnt, video = self._learnt, self.video.value
+        if learnt is None:
+            return {}
+        what = "Press Learn: another video is chosen." if video else "Open the video again: it was removed."
+        if self.made(OUTPUT) is None:
+            self._learnt, self._raw, what = None, {}, "Press Learn: the foreground was removed."  # with its frames
+        if self._learnt is None or video is None or source_of(video) != learnt.source:
+            self.done(what)
+            return {}
+        records: dict[str, Any] = {
+            "video": learnt.video,
+            "region": RegionSettings(**{name: _texts(choice.value) for name, choice in self.regions.items()}),
+            "model": ModelSettings(n_components=learnt.model.n_components, threshold=self.threshold.value),
+            "outputs": OutputSettings(masks="png", events="scene"),
+            "events": EventSettings(min_area=self.min_area.value),
+            "out": str(self.folder.value),
+        }
         self.command.value = command("background", learnt.source, **records)
         self.python.value = call("visionnmf.apps.background", "process_video", learnt.source, **records)
-        return self.work("Masking ...", work, self._masked)
+        return records
 
     def _masked(self, number: int) -> None:
         """Show the masks again if that of the frame that is looked at has changed."""
-        assert self._learnt is not None
-        layer = self.made(OUTPUT)  # None if it was removed in the meantime
-        if layer is not None and number == self._shown()[0]:
-            layer.refresh()
+        if self._learnt is None or not self.command.value:  # removed, or of another video, in the meantime
+            return
+        if number == self._shown()[0]:
+            self.made(OUTPUT).refresh()
         notes = "".join(f"\nNote: {note}." for note in self._learnt.notes)
         self.done(f"{number + 1} of {len(self._learnt.frames)} frames are masked.{notes}")
 

@@ -6,18 +6,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from magicgui.widgets import PushButton
 from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
 from matplotlib.figure import Figure
 from napari.layers import Image
 
 from visionnmf import NMF, choices
+from visionnmf._text import counted
 from visionnmf.apps.settings import Option, Seed, options_of, settings
+from visionnmf.exceptions import ParameterError
+from visionnmf.models.data_checks import SIZES
 
 from .layers import SOURCE, holds, samples_of, source_of
 from .panel import FIRST, Panel, control
 
 PICTURES, CURVES = "pictures", "curves"  # results, of which either may be the codes; a layer keeps its number of axes
+SMALL = {"fontsize": "small", "labelspacing": 0.1, "handlelength": 1}
+OLDER = ". The layers show the run before."
 READERS = {".npy": ("numpy", "load"), ".tif": ("tifffile", "imread"), ".tiff": ("tifffile", "imread")}
 
 
@@ -43,8 +49,12 @@ class Components(Panel):
         self.start = PushButton(text="Factorise")
         super().__init__(napari_viewer, [self.stack, *self.controls, self.start], has_command=False)
         self.curves = FigureCanvasQTAgg(Figure(figsize=(4, 2.5), layout="constrained"))
-        self.curves.setMinimumHeight(200)
+        self.curves.setFixedHeight(240)
+        self.curves.installEventFilter(self.column)
+        self.column.controls.insertWidget(len(self.controls) + 2, self.curves)  # below the button
+        self.curves.hide()
         self.start.changed.connect(self.factorise)
+        napari_viewer.layers.events.removed.connect(self.later(self._forget))
         napari_viewer.dims.events.range.connect(self._fit)
         napari_viewer.dims.events.current_step.connect(self._fit, position="last")  # when the picture is there
 
@@ -54,10 +64,13 @@ class Components(Panel):
         if layer is None:
             return self.say("Open an image stack first.")
         data, rgb, wanted = layer.data, layer.rgb, FactorSettings(**{each.name: each.value for each in self.controls})
+        self.python.value = ""  # of the run before, which stays in the layers until this one succeeds
+        self.curves.hide()
 
         def work() -> tuple[Any, ...]:
             """Return the layer, the factor that is pictures and the other one, their names, and how to repeat them."""
             X, shape = samples_of(data, wanted.samples, rgb=rgb)
+            check_values(X, layer.name, wanted)
             model = NMF(wanted.n_components, loss=wanted.loss, random_state=wanted.random_state)
             factors = [model.fit_transform(X), model.components_]
             names = ("codes", "components")[:: 1 if wanted.samples == "pixels" else -1]
@@ -69,6 +82,7 @@ class Components(Panel):
     def _show(self, found: tuple[Any, ...]) -> None:
         """Show the pictures in place of the stack, the other factor as a curve of each component, and how to repeat."""
         layer, pictures, curves, names, self.python.value = found
+        self._stack = layer
         shown, other = self.put(Image, PICTURES, pictures), self.put(Image, CURVES, curves, visible=False)
         other.name = CURVES  # because names are unique, and may be exchanged
         shown.name, other.name = names
@@ -77,14 +91,30 @@ class Components(Panel):
         axes.plot(curves.T if names[1] == "components" else curves, marker=".")
         axes.set(title=names[1], xlabel="number in the stack")
         axes.locator_params("x", integer=True)
-        axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1))
+        axes.legend([*map(str, range(min(len(axes.lines), 10)))], loc="upper left", bbox_to_anchor=(1, 1), **SMALL)
         self.curves.draw_idle()
         for each in (layer, shown, other):
             each.events.visible.connect(self._fit)
         layer.visible = False
-        self.native.layout().insertWidget(len(self.controls) + 2, self.curves)  # below the button
+        self.curves.show()
         self.viewer.dims.set_point(-3, 0)
         self._fit()
+
+    def say(self, problem: str | Exception) -> None:
+        """Say what is wrong, and that the results that are seen are older."""
+        super().say(problem)
+        if self.made(PICTURES) is not None and isinstance(problem, Exception):
+            self.done(self.state.value + OLDER)
+
+    def _forget(self) -> None:
+        """Show nothing of results that were removed, and no call with a layer that was."""
+        if None in (self.made(PICTURES), self.made(CURVES)):
+            self.curves.hide()
+            self.python.value = ""
+            if self._said.endswith(OLDER):
+                self.done(self._said.removesuffix(OLDER))
+        elif self._stack not in self.viewer.layers and "viewer.layers" in self.python.value:
+            self.python.value = "# No call: the image stack was removed, and is not what a file holds."
 
     def _fit(self, *_: Any) -> None:
         """End the slider with what is seen, not with the hidden stack, and give each picture its own contrast."""
@@ -92,6 +122,26 @@ class Components(Panel):
         if pictures is not None and shown:
             self.viewer.dims.set_range(-3, (0, max(layer.extent.world[1][0] for layer in shown), 1))
             pictures.reset_contrast_limits()
+
+
+def check_values(X: Any, name: str, wanted: FactorSettings) -> None:
+    """Raise ParameterError, with what to change in napari, for values of a layer that cannot be factorised."""
+    low, high, limit = float(X.min(initial=0)), float(X.max(initial=0)), SIZES["float32"]
+    mean, must, most = float(X.mean(dtype=float)) if X.size else 0.0, "", min(X.shape)
+    if low == high == 0:
+        must, got = "hold something", "nothing but 0" if X.size else "nothing"
+    elif not np.isfinite(low + high):
+        must, got = "be finite", "NaN or infinite values"
+    elif low < 0:
+        must, got = "hold no values below 0", f"{low:.3g}"
+    elif not 1 / limit <= mean <= limit:
+        must, got = f"have a mean from {1 / limit:g} to {limit:g}", f"{mean:.3g}"
+    if must:
+        cure = f"choose another layer, or set viewer.layers[{name!r}].data in the console"
+        raise ParameterError(f"image stack must {must}; got {got} in {name}; {cure}")
+    if wanted.n_components > most:
+        what = f"{name} has {counted(len(X), wanted.samples[:-1])} of {counted(X.shape[1], 'value')}"
+        raise ParameterError(f"n components must be at most {most}, because {what}; got {wanted.n_components}")
 
 
 def _repeated(layer: Any, data: Any, wanted: FactorSettings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Callable
@@ -84,6 +85,13 @@ def photographs(folder: str | Path) -> list[str]:
     return without_results([os.path.join(folder, name) for name in names if not name.startswith(".")])
 
 
+def place_of(photograph: str) -> str:
+    """Return which photograph of its folder one is, to be said after something; nothing of the only one."""
+    files = photographs(Path(photograph).parent) if os.path.exists(photograph) else []
+    at = files.index(photograph) + 1 if len(files) > 1 and photograph in files else 0
+    return f" (photograph {at} of {len(files)})" if at else ""
+
+
 def has_labels(photograph: str) -> bool:
     """Return whether labels of a photograph were saved beside it."""
     return Path(photograph).with_name(f"{stem_of(photograph)}{LABELS}").exists()
@@ -118,11 +126,13 @@ def samples_of(stack: Any, samples: str, *, rgb: bool = False) -> tuple[NDArray[
     """Return pixels or pictures of a stack (n, height, width), or pixels of an RGB picture, as rows; and a shape."""
     shape = tuple(stack.shape)
     if len(shape) != 3 or (rgb and samples != "pixels"):
-        wanted = "have the shape (n, height, width), or be a picture in colours and its pixels the samples"
-        raise ParameterError(f"image stack must {wanted}; got the shape {shape}; choose another layer")
-    if np.prod(shape) > MOST:
-        raise TooLargeError(f"the stack has the shape {shape}; at most {MOST:,} values are factorised; crop it")
-    X = np.asarray(stack, np.float32)
+        got = "one in colours; choose pixels as samples" if rgb else f"{len(shape)} axes instead of 3"
+        raise ParameterError(f"image stack must be pictures behind each other; got {got}, or choose another layer")
+    if math.prod(shape) > MOST:
+        what = f"image stack has {math.prod(shape):,} values; at most {MOST:,} values are factorised"
+        raise TooLargeError(f"{what}; crop it, or choose another layer")
+    with np.errstate(over="ignore"):  # then it has infinite values
+        X = np.asarray(stack, np.float32)
     if rgb:
         return X[..., :3].reshape(-1, 3), shape[:2]
     return (X.reshape(len(X), -1).T if samples == "pixels" else X.reshape(len(X), -1)), shape[1:]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from magicgui.widgets import ComboBox, Container, Label, PushButton, TextEdit, create_widget
+from magicgui.widgets import ComboBox, Container, PushButton, TextEdit, create_widget
 from napari.layers import Image
 from napari.qt.threading import create_worker
 from napari.utils.notifications import show_error
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QApplication
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer
+from qtpy.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QScrollArea, QSlider, QVBoxLayout, QWidget
 
 from visionnmf.apps.settings import options_of
 from visionnmf.exceptions import VisionNMFError
@@ -48,13 +50,46 @@ def exchange(layer: Any, data: Any) -> None:
         layer.editable, layer.mode = True, mode
 
 
+class Column(QScrollArea):
+    """Controls that scroll, as wide as they need. The wheel changes no value of what is under the mouse."""
+
+    def __init__(self, parent: QWidget) -> None:
+        """Take the place of the controls of `parent`."""
+        super().__init__()
+        inner, self.controls = QWidget(), parent.layout()
+        inner.setLayout(self.controls)
+        self.setWidget(inner)
+        self.setWidgetResizable(True)
+        self.setFrameStyle(0)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        whole = QVBoxLayout(parent)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self)
+        for kind in (QAbstractSpinBox, QComboBox, QSlider):
+            for each in inner.findChildren(kind):
+                each.installEventFilter(self)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the width of the controls with the scroll bar, and a little height."""
+        return QSize(self.widget().minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width(), 100)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:
+        """Leave the wheel to the column."""
+        if event.type() == QEvent.Type.Wheel:
+            event.ignore()
+            return True
+        return bool(super().eventFilter(watched, event))
+
+
 class Panel(Container):
     """A widget of napari. It works on one thing at a time; of what is asked meanwhile the last is done."""
+
+    _parent = Path()  # the folder that is chosen until the user chooses another
 
     def __init__(self, viewer: Any, controls: Sequence[Any], *, has_command: bool = True) -> None:
         """Show `controls`, then what is going on, then how to repeat it."""
         self.viewer = viewer
-        self.state = Label(label="", value="")
+        self.state = TextEdit()
         self.command = TextEdit(label="command", tooltip="The command line that repeats this.")
         self.python = TextEdit(label="Python", tooltip="The Python call that repeats this.")
         shown: list[Any] = []
@@ -68,8 +103,15 @@ class Panel(Container):
         self._worker: Any = None
         self._waiting: tuple[Any, ...] = ()
         self._said = ""  # what stays in sight after the work
-        super().__init__(widgets=[*controls, self.state, *shown])
-        self.state.native.setWordWrap(True)
+        super().__init__(widgets=[*controls, *shown])
+        self.column = Column(self.native)
+        state, self.state.read_only = self.state.native, True  # a label would not break the long names of files
+        state.setStyleSheet("background: transparent; border: 0; padding: 0")
+        state.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        size = state.document().documentLayout().documentSizeChanged
+        size.connect(lambda size: state.setFixedHeight(round(size.height()) + 2))
+        self.column.controls.insertWidget(len(controls), state)
+        self.column.controls.addStretch()
 
     def made(self, name: str) -> Any:
         """Return the layer of a result, or None if there is none or it was removed."""
@@ -98,7 +140,7 @@ class Panel(Container):
         viewer.layers.events.inserted.connect(opened)
         return box
 
-    def later(self, action: Callable[..., None]) -> Callable[..., None]:
+    def later(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Return what calls `action` after an event, because napari's polygon and bucket draw after `paint`."""
         return lambda *_: QTimer.singleShot(0, lambda: action() if self._is_open() else None)
 
@@ -119,6 +161,11 @@ class Panel(Container):
         for each in filter(None, (layer for choice in chosen for layer in choice.choices)):
             if each.visible != (each in [choice.value for choice in chosen]):  # else napari would take the brush away
                 each.visible = not each.visible
+
+    def beside(self, source: str | None) -> None:
+        """Choose the folder of a file for the results, until the user chooses another."""
+        if source is not None and os.path.exists(source) and self.folder.value == self._parent:
+            self.folder.value = self._parent = Path(source).parent
 
     def work(self, doing: str, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Call a function in a thread, and `done` with what it returns, or with each thing that a generator yields."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from magicgui.widgets import ComboBox, FileEdit, PushButton
+from magicgui.widgets import ComboBox, Container, FileEdit, PushButton
 from napari.layers import Image, Labels
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
@@ -18,15 +18,15 @@ from qtpy.QtWidgets import QMessageBox
 
 from visionnmf import choices
 from visionnmf._text import counted
-from visionnmf.apps.made import made_of
+from visionnmf.apps.made import LABELS, SCRIBBLES, made_of
 from visionnmf.apps.segmentation.process import formatted, write_content
 from visionnmf.apps.segmentation.regions import load_border_model
 from visionnmf.apps.segmentation.segmenter import FEW, SegmentationResult, segment
 from visionnmf.apps.segmentation.settings import FORMATS, Outputs, WantedSegments
-from visionnmf.exceptions import OutputExistsError, ParameterError, VisionNMFError
+from visionnmf.exceptions import ParameterError, VisionNMFError
 from visionnmf.io import output_folder, record_of, recording, stem_of, together
 
-from .layers import BY_HAND, LABELS, OF, SCRIBBLES, call, command, holds, photographs, read, source_of, write_labels
+from .layers import BY_HAND, OF, call, command, holds, photographs, place_of, read, source_of, write_labels
 from .panel import FIRST, Panel, control, exchange
 
 OUTPUT = "segments"
@@ -50,7 +50,9 @@ class Segment(Panel):
         self.formats = control(Outputs, "formats", (), widget_type="Select", choices=[*FORMATS])
         self.formats.max_height, self.formats.tooltip = 90, "Press Ctrl to choose several, or none again."
         self.save = PushButton(text="Save labels and scribbles")
-        self.following = PushButton(text="Next photograph", tooltip="Go on to the next one of the folder.")
+        self.previous, self.following = turn = [PushButton(text=f"{each} photograph") for each in ("Previous", "Next")]
+        turning = Container(layout="horizontal", widgets=turn, labels=False)
+        turning.margins = 0, 0, 0, 0
         self._image: Any = None  # the array that was segmented
         self._trees: dict[int, SegmentationResult] = {}  # by the number of superpixels; 0: of regions
         self._source: str | None = None  # the file of that
@@ -60,14 +62,16 @@ class Segment(Panel):
         self._drawn_on = self.later(self._repeat)
         self._kept: Any = (None, None, None)  # what was saved or opened last: its folder, labels and scribbles
         self._seen: dict[Path, Any] = {}  # by file that was saved or opened: the array that was segmented
-        self._asked: list[Path] = []  # what a second press of Save replaces, or one of Next photograph leaves
-        self._parent = Path()  # the folder that is chosen until the user chooses another
+        self._asked: list[Any] = []  # what a second press of Save replaces, or of Next or Previous leaves
+        self._warned = ""  # what was said last of layers as they were then
+        self._place = ""  # which photograph of its folder it is
         controls = [self.image, self.start, self.way, self.scale, self.number, self.markers, self.draw]
-        super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save, self.following])
+        super().__init__(napari_viewer, [*controls, self.folder, self.formats, self.save, turning])
         self.later(self._ask_before_closing)()
         napari_viewer.layers.events.removed.connect(self._drawn_on)
         self.start.changed.connect(self.grow)
-        self.following.changed.connect(self._next)
+        for each, step in zip(turn, (-1, 1), strict=True):
+            each.changed.connect(lambda _, each=each, step=step: self._go(each.text, step))
         self.image.changed.connect(self._take)
         for each in (self.way, self.scale, self.number):
             each.changed.connect(self.cut)
@@ -84,21 +88,21 @@ class Segment(Panel):
             return self.say("Open an image first.")
         image, rgb, source = layer.data, layer.rgb, source_of(layer)
 
-        def work() -> tuple[Any, SegmentationResult, str | None, bool]:
-            """Return the image, its result, its file, and whether that holds the same pixels."""
+        def work() -> tuple[Any, SegmentationResult, str | None, bool, str]:
+            """Return the image, its result, its file, whether that holds the same pixels, and its place."""
             if image.ndim != 2 + rgb:
                 raise ParameterError(f"image must be one picture; got the shape {image.shape}; choose another layer")
             whole = image if rgb else np.repeat(image[..., None], 3, axis=2)  # as grey is read here
-            return image, segment(np.asarray(image)), source, source is not None and holds(source, whole)
+            place = place_of(source) if source and rgb else ""
+            return image, segment(np.asarray(image)), source, source is not None and holds(source, whole), place
 
         return self.work(f"Finding regions ... {FIRST}", work, self._grown)
 
-    def _grown(self, found: tuple[Any, SegmentationResult, str | None, bool]) -> None:
+    def _grown(self, found: tuple[Any, SegmentationResult, str | None, bool, str]) -> None:
         """Show the segments of a new tree."""
-        is_new, (self._image, tree, self._source, self._is_same) = found[0] is not self._image, found
+        is_new, (self._image, tree, self._source, self._is_same, self._place) = found[0] is not self._image, found
         self._trees, self._found, self.command.value, self.python.value = {0: tree}, None, "", ""
-        if self._source is not None and os.path.exists(self._source) and self.folder.value == self._parent:
-            self.folder.value = self._parent = Path(self._source).parent
+        self.beside(self._source)
         if self.markers.value is None:
             self._take()
         self._reopen() if is_new and not self._is_other() else self.cut()
@@ -148,7 +152,7 @@ class Segment(Panel):
             self._kept = self.folder.value, labels, drawn
             self._seen |= dict.fromkeys([*files, *self._formatted()], self._image)
             self.made(OUTPUT).data = labels.copy()  # because a person may draw on it
-            self.done(counted(int(np.count_nonzero(np.bincount(labels.ravel())[1:])), "segment"))
+            self.done(self._count())
             self._repeat()
 
         self.cut(then=show if is_ours else lambda: None)
@@ -175,16 +179,21 @@ class Segment(Panel):
 
         window.closeEvent = ask
 
-    def _next(self) -> None:
-        """Open the next photograph of the folder in place of this one; unsaved work is left when asked twice."""
+    def _warn(self, what: str, asked: list[Any]) -> None:
+        """Say what is wrong with the layers as they are, and what a second press does all the same."""
+        self._asked, self._warned = asked, what
+        self.say(what)
+
+    def _go(self, button: str, step: int) -> None:
+        """Open the next (1) or previous (-1) photograph of the folder in place; unsaved work is left if asked twice."""
         image = self.image.value
         source = None if image is None or not image.rgb else source_of(image)
         if source is None or not os.path.exists(source):
             return self.say("Open a photograph by visionnmf view first.")
-        if (unsaved := self._unsaved()) and self._asked != [Path(source)]:
-            self._asked = [Path(source)]
-            return self.say(f"{unsaved} Or press Next photograph again to leave it.")
-        for file in (each for each in photographs(Path(source).parent) if each > source):
+        if (unsaved := self._unsaved()) and self._asked != [source, step]:
+            return self._warn(f"{unsaved} Or press {button} again to leave it.", [source, step])
+        files = photographs(Path(source).parent)[::step]
+        for file in (each for each in files if (each > source if step > 0 else each < source)):
             try:
                 ((data, attributes, _),) = read(file)
             except VisionNMFError as error:
@@ -208,7 +217,7 @@ class Segment(Panel):
                 selected.active, drawn.mode = drawn, "paint"
             self.viewer.reset_view()
             return self.grow()
-        return self.done(f"{image.name} is the last photograph of its folder.")
+        return self.done(f"{image.name} is the {'last' if step > 0 else 'first'} photograph of its folder.")
 
     def _marks(self) -> Any:
         """Return what is drawn, copied because drawing goes on, or None."""
@@ -238,9 +247,9 @@ class Segment(Panel):
 
         def show(found: Any) -> None:
             """Show segments, and how to repeat them."""
-            self.done(counted(len(found[2].sizes), "segment") if found[3].any() else NOTHING)
             if self._by_hand():
                 if self._found and found[0] == self._found[0] and np.array_equal(found[1], self._found[1]):
+                    self.done(self._count())
                     return self._repeat()  # nothing else was asked for
                 kept = self.put(Labels, BY_HAND, self.made(OUTPUT).data, visible=False, metadata={BY_HAND: True})
                 self._made.pop(BY_HAND)  # the next one gets a layer of its own
@@ -253,6 +262,7 @@ class Segment(Panel):
             layer = self.put(Labels, OUTPUT, data, above=self.image.value, opacity=0.5)
             for emitter in (layer.events.paint, layer.events.set_data):
                 emitter.connect(self._drawn_on)  # once, however often
+            self.done(self._count())
             self._repeat()
             return then()
 
@@ -263,17 +273,34 @@ class Segment(Panel):
         layer = self.made(OUTPUT)
         return layer is not None and not np.array_equal(layer.data, self._labels)
 
+    def _count(self) -> str:
+        """Return how many segments are seen, of which photograph."""
+        layer = self.made(OUTPUT)
+        n_segments = 0 if layer is None else int(np.count_nonzero(np.bincount(layer.data.ravel())[1:]))
+        return (counted(n_segments, "segment") if n_segments else NOTHING) + self._place
+
     def _repeat(self) -> None:
-        """Show how to repeat what is shown, or why no command does."""
-        self._asked = []
+        """Show how to repeat what is shown, or why no command does, and withdraw what was said before of the layers."""
+        self._asked, was, said, shown = [], self._warned, "", self.made(OUTPUT)
         self.command.value = self.python.value = ""
-        if self._found is None or None in (self.made(OUTPUT), self.image.value) or self._is_other():
-            return
+        if self._found is not None and not self._is_other():
+            if shown is None:
+                said = "Press Segment: the segments were removed."
+            elif self.image.value is None:
+                said = "The image was removed: open it again for the command. Save writes the segments that are left."
+            else:
+                self._show_command()
+                if self._by_hand() and not np.array_equal(self._kept[1], shown.data):
+                    said = "The segments were drawn on, which is not saved yet."
+        if said or (was and self.state.value == was):
+            self.done(said or (self._count() if self._found else ""))
+        self._warned = said
+
+    def _show_command(self) -> None:
+        """Show how to repeat the segments, or why no command does."""
         (wanted, marks, _), (folder, labels, drawn) = self._found, self._kept
         if self._by_hand():
             self.python.value = "# No command repeats what was drawn by hand on the segments; Save writes it."
-            if not np.array_equal(labels, self.made(OUTPUT).data):
-                self.done("The segments were drawn on, which is not saved yet.")
         elif not self._labels.any():
             self.python.value = f"# {NOTHING}"
         elif self._source is None or not self._is_same:
@@ -351,8 +378,7 @@ class Segment(Panel):
             taken = [file for file in (*files, *others) if file.exists() and os.path.abspath(file) != opened]
             taken = [file for file in taken if self._seen.get(file) is not self._image]
             if taken and taken != self._asked:
-                self._asked = taken
-                raise OutputExistsError(f"{taken[0]}: exists already; choose another folder, or Save again")
+                return self._warn(f"{taken[0]}: exists already; choose another folder, or Save again", taken)
             for file in files[1:]:  # first, because the labels say from which scribbles they are
                 write_labels(str(file), marks, {})
                 given["wanted"] = replace(wanted, markers=file)

@@ -1,7 +1,9 @@
 """Records of settings: checked once, documented once, and options of a command."""
 
+import importlib
 import inspect
 import pickle
+import pkgutil
 import pydoc
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from visionnmf import apps
 from visionnmf.apps.cli.options import name_flags, with_records, with_typer_options
-from visionnmf.apps.settings import Option, check_record, options_of, settings
+from visionnmf.apps.settings import Option, options_of, settings, takes_records
 from visionnmf.exceptions import ParameterError
 
 
@@ -73,12 +76,36 @@ def test_a_record_is_frozen_compared_by_value_sent_to_other_processes_and_has_a_
     assert [field.name for field in options_of(TimeRange)][:2] == ["start", "end"]
 
 
+@takes_records
+def cut(name, /, time: TimeRange = TimeRange(), *, others=()):
+    """Return what it is given."""
+    return name, time, others
+
+
 def test_another_kind_of_value_is_refused_with_the_call_that_makes_a_record():
-    check_record(TimeRange(), TimeRange, "time")
+    assert cut("a", others={}) == ("a", TimeRange(), {}) and cut("a", time=TimeRange(every=2))[1].every == 2
     with pytest.raises(ParameterError, match=r"time must be a TimeRange; got .*; write time=TimeRange\(every=2\)"):
-        check_record({"every": 2}, TimeRange, "time")
+        cut("a", {"every": 2})
     with pytest.raises(ParameterError, match=r"time must be a TimeRange; got 3; write time=TimeRange\(start=\.\.\.\)"):
-        check_record(3, TimeRange, "time")
+        cut("a", time=3)
+
+
+def test_every_public_function_with_records_refuses_others():
+    checked = 0
+    for module in pkgutil.walk_packages(apps.__path__, "visionnmf.apps."):
+        if ".viewer" in module.name or module.name.endswith("__main__"):  # which need napari, and run a command
+            continue
+        found = importlib.import_module(module.name)
+        public = [getattr(found, name, None) for name in getattr(found, "__all__", ["study"])]
+        for function in filter(inspect.isfunction, public):
+            given = inspect.signature(function).parameters.values()
+            required = [None for each in given if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+            for each in given:
+                if options_of(type(each.default)):
+                    with pytest.raises(ParameterError, match=f"{each.name} must be a {type(each.default).__name__}; "):
+                        function(*required, **{each.name: {"no such field": 1}})
+                    checked += 1
+    assert checked >= 20
 
 
 @pytest.mark.parametrize(

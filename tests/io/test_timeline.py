@@ -378,6 +378,33 @@ def test_missing_numbers_of_pictures_leave_gaps_in_time(tmp_path):
     assert sequence.notes == [f"{tmp_path}: 11 numbers are missing: 50 to 59, 70; later pictures keep their times"]
 
 
+@pytest.mark.parametrize(
+    ("names", "times"),
+    [
+        (["20261129_095955", "20261129_100000", "20261129_101000"], [0, 5, 605]),
+        (["cam3_2026-12-31T23-59-59.5", "cam3_2027-01-01T00-00-00.0"], [0, 0.5]),
+        (["20261129095800123", "20261129095801373"], [0, 1.25]),
+        (["20261129_095800_1", "20261129_095800_2", "20261129_095801_1"], "do not always grow; 25 pictures"),
+        (["20261129_095800", "20261340_095801"], "25 pictures a second are assumed"),  # no such day
+        (["20261129_095800", "20261129_095801", "roi"], "25 pictures a second are assumed"),
+        (["120261129095800", "120261129095801"], "25 pictures a second are assumed"),  # a longer number
+    ],
+)
+def test_times_in_the_names_of_pictures_are_theirs(tmp_path, names, times):
+    for name in names:
+        write_image(tmp_path / f"{name}.png", np.zeros((6, 8, 3), np.uint8))
+    sequence = PictureSequence(tmp_path)
+    found, (said, *others) = [frame.time for frame in sequence.timed()], sequence.notes
+    if isinstance(times, str):
+        assert times in said and found == [n / 25 for n in range(len(names))]
+    else:
+        assert found == times and "times are those in the names, from 2026-" in said and others == []
+        assert sequence.frame_rate == pytest.approx(1 / np.median(np.diff(times)))
+        named = PictureSequence(tmp_path, frame_rate=2)
+        assert [frame.time for frame in named.timed()] == [n / 2 for n in range(len(names))]
+        assert named.notes == [f"{tmp_path}: times in their names are not used, but 2 pictures a second"]
+
+
 @pytest.mark.parametrize("ahead", [0.9, 60, 3600, 80_000])
 @pytest.mark.parametrize("last", [31, 45])
 def test_a_jump_ahead_that_is_taken_back_is_said(ahead, last):

@@ -28,6 +28,9 @@ SAMPLE_PREFIX = "sample:"
 ADDRESS = re.compile(r"(https?|rtsps?)://", re.IGNORECASE)
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar")
 CAMERA = re.compile(r"camera:(\d+)|/dev/video(\d+)")
+STAMP = re.compile(  # a date with a time, such as 20261129_095800, 2026-11-29T09-58-00 or 20261129095800123
+    r"(?<!\d)((?:19|20)\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_. T]{0,3}(\d\d)[-_.:]?(\d\d)[-_.:]?(\d\d)(?:\.?(\d{1,6}))?(?!\d)"
+)
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN_FOLDERS = SHOWN_GAPS = 3  # in a message
 MOST_TEXT = 256 << 20  # bytes of a text that is read whole
@@ -264,6 +267,20 @@ def _is_clock(text: str) -> bool:
         with suppress(ValueError):
             return bool(datetime.strptime(text, form))
     return False
+
+
+def dated(names: Sequence[str]) -> tuple[datetime, list[float]] | None:
+    """Return the time in the first name, and seconds since then; None unless each name has a date with a time."""
+    found = [[*STAMP.finditer(name)] for name in names]
+    if any(len(each) != 1 for each in found):
+        return None
+    try:
+        times = [
+            datetime(*map(int, (*parts, f"{part or 0:0<6}"))) for *parts, part in (each[0].groups() for each in found)
+        ]
+    except ValueError:  # the 31st of February, or 25 o'clock
+        return None
+    return times[0], [(time - times[0]).total_seconds() for time in times]
 
 
 def names_of(sources: Any, name: str = "sources") -> list[str]:

@@ -265,6 +265,23 @@ def test_events_are_a_table_with_their_notes_and_links_if_there_are_clips(tmp_pa
         assert '<td data-sort="65.04" data-name="to">1:05.0</td>' in text
 
 
+@pytest.mark.parametrize("n_events", [0, 1, None])
+def test_where_a_camera_did_not_see_the_timeline_is_hatched(tmp_path, n_events):
+    write_image(file := tmp_path / "a_background.png", np.full((40, 60, 3), 90, np.uint8))
+    event = {"event": 1, "start": 0.0, "end": 20.0, "peak_time": 1.0, "peak_area": 0.25, "thumbnail": "a.png"}
+    events = None if n_events is None else [event | {"clip": None, "note": ""}] * n_events
+    blind = [{"reason": "no picture", "start": 10.0, "end": 30.0}, {"reason": "frozen", "start": 32.0, "end": None}]
+    figures = {"frames": 9, "events": events, "foreground_share": 0.5, "unseen": blind}
+    page = open_page(tmp_path / "page.html", ["visionnmf background"], {}, force=False)
+    page.add(Report(figures=figures, inputs=["a"], outputs=[str(file)], shown={"first_time": 0.0, "last_time": 40.0}))
+    text = text_of(page)
+    places = re.findall(r'<span class="blind" style="left: ([0-9.]+)%; width: ([0-9.]+)%" title="([^"]+)">', text)
+    assert places == [("25.0", "50.0", "no picture"), ("80.0", "20.0", "frozen")]
+    assert "the camera did not see its scene (no picture, frozen)" in text
+    caption = {0: "0 events", 1: "1 event", None: "Events were not asked for"}[n_events]
+    assert f"<h3>{caption}</h3>" in text and ("Table of events" in text) == bool(n_events)
+
+
 def test_equal_sentences_of_several_inputs_are_one(page):
     for number in range(MOST_SENTENCES + 20):
         name, state = f"{number:03}.png", "failed" if number < 3 else "done"

@@ -276,16 +276,18 @@ def test_categories_of_coco_are_the_labels_that_were_drawn(tmp_path: Path) -> No
     assert joined.exit_code == 1 and not (tmp_path / "out" / "coco.json").exists()  # it was made with markers
 
 
-def test_lines_with_smooth_edges_are_noticed(tmp_path: Path) -> None:
+def test_smooth_edges_of_lines_mark_nothing(tmp_path: Path) -> None:
     photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
     for kind, noticed in ((cv2.LINE_AA, True), (cv2.LINE_8, False)):
         layer = np.full((*MOSAIC.labels.shape, 3), 255, np.uint8)
         for end, colour in ((9, (0, 0, 255)), (14, (255, 0, 0))):
             cv2.line(layer, (5, end - 6), (30, end), colour, 1, kind)
         markers = read_markers(write(tmp_path / "lines.png", layer))
-        assert (markers.n_soft >= 3) == noticed
+        assert (markers.n_soft >= 3) == noticed and len(markers.names) == 2
+        strongest = [set(markers.numbers[layer[..., channel] == layer[..., channel].min()]) for channel in (0, 2)]
+        assert sorted(strongest, key=min) == [{1}, {2}]
         report = process_image(photo, wanted=WantedSegments(markers=tmp_path / "lines.png"), out=tmp_path, force=True)
-        assert ("draw with a hard pencil" in str(report)) == noticed
+        assert ("smooth edges of lines" in str(report)) == noticed
     numbers = np.zeros(MOSAIC.labels.shape, np.uint8)
     numbers[2:12, 3] = np.arange(10)  # a label map
     assert read_markers(write(tmp_path / "numbers.png", numbers)).n_soft == 0

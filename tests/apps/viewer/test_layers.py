@@ -188,7 +188,7 @@ def test_rows_of_a_stack_are_pixels_or_pictures(rng):
         (stack[None], "pictures", False),
         (colours, "pictures", 1),
     ):
-        with pytest.raises(ParameterError, match="image stack must have the shape"):
+        with pytest.raises(ParameterError, match="image stack must be pictures behind each other"):
             samples_of(wrong, samples, rgb=rgb)
     with pytest.raises(TooLargeError, match="values are factorised"):
         samples_of(np.broadcast_to(np.float32(0), (300, 1000, 1000)), "pixels")

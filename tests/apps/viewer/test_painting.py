@@ -94,7 +94,8 @@ def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_pat
     for name in ("photo", "zoo"):
         wait_for_next(widget, name)
         layer = widget.made("segments")
-        assert "draw a scribble on each thing" in widget.state.value and not SAID[0] and not widget.command.value
+        assert "draw a scribble on each thing" in widget.state.value and " of 2)" in widget.state.value
+        assert not SAID[0] and not widget.command.value
         click(widget.save)
         assert "draw a scribble on each thing" in SAID[0].pop() and not (tmp_path / f"{name}_labels.png").exists()
         viewer.layers.selection.active, layer.mode = layer, "paint"
@@ -118,7 +119,7 @@ def test_segments_are_painted_and_saved_without_scribbles(viewer, photo, tmp_pat
     widget = opened(another, tmp_path / "zoo.png", "Segment")
     click(widget.start)
     wait(widget)
-    assert widget.way.value == "markers" and widget.state.value == "2 segments" and not SAID[0]
+    assert widget.way.value == "markers" and widget.state.value == "2 segments (photograph 2 of 2)" and not SAID[0]
     np.testing.assert_array_equal(widget.made("segments").data, painted)
 
 

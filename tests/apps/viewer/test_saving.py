@@ -324,6 +324,19 @@ def test_next_photograph_goes_on_in_the_folder_and_asks_about_unsaved_work(viewe
     click(widget.following)
     assert widget.state.value == "zoo is the last photograph of its folder."
     assert widget.folder.value == tmp_path
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    wait(widget)
+    for button in (widget.previous, widget.following, widget.previous):  # each direction asks on its own
+        click(button)
+        assert f"Or press {button.text} again" in SAID[0][-1] and widget.image.value.name == "zoo"
+    click(widget.previous)
+    for name, place in (("photo", "3 of 4"), ("bird", "1 of 4")):  # of which one is damaged
+        wait_for_next(widget, name)
+        assert widget.state.value.endswith(f" segments (photograph {place})")
+        np.testing.assert_array_equal(widget.image.value.data, read_image(tmp_path / f"{name}.png"))
+        click(widget.previous)
+    assert widget.state.value == "bird is the first photograph of its folder."
+    assert widget.markers.value.data.any() and not widget._unsaved()  # what was saved of it is brought back
 
 
 @pytest.mark.parametrize("draws", [True, False])
@@ -405,17 +418,66 @@ def test_the_brush_is_in_hand_and_fits_the_next_photograph(draws, viewer, photo,
         assert (viewer.layers.selection.active, layer.mode, layer.brush_size) == (layer, "paint", size)
 
 
+@pytest.mark.parametrize("draws", [False, True])
 @pytest.mark.parametrize("gone", ["segments", "photo"])
-def test_no_command_is_shown_for_what_was_removed(gone, viewer, photo, tmp_path):
+def test_no_command_is_shown_for_what_was_removed(gone, draws, viewer, photo, tmp_path):
     widget = opened(viewer, photo, "Segment")
     click(widget.start)
     wait(widget)
     assert widget.command.value
+    if draws:
+        stroke(widget.made("segments"), 50, 60, (40, 400))
+        wait(widget)
+        assert widget.state.value.endswith("not saved yet.")
     viewer.layers.remove(gone)
     wait(widget)
     assert not widget.command.value and not widget.python.value
+    assert ("segments were" if gone == "segments" else "The image was") + " removed" in widget.state.value
     click(widget.save)
     assert (tmp_path / "photo_labels.png").exists() == (gone == "photo") == (not SAID[0])  # whose segments are there
+    widget.scale.value = 0.5
+    wait(widget)
+    assert bool(widget.command.value) == widget.state.value.endswith("segments") == (gone == "segments")
+
+
+def test_scribbles_that_were_removed_are_not_said_to_be_unsaved(viewer, photo):
+    widget = opened(viewer, photo, "Segment")
+    click(widget.draw)
+    stroke(widget.markers.value, 1, 60, (40, 400))
+    click(widget.following)
+    assert widget.state.value.startswith("Not saved: scribbles")
+    viewer.layers.remove(widget.markers.value)  # before anything was segmented
+    wait(widget)
+    assert not widget.state.value and widget.markers.value is None
+
+
+def test_what_was_said_of_layers_goes_when_they_change(viewer, photo, tmp_path):
+    write_image(tmp_path / "zoo.png", read_image(photo)[::-1])
+    widget = opened(viewer, photo, "Segment")
+    save_a_stroke(widget)
+    counted, segments, shown = "(photograph 1 of 2)", widget.made("segments"), widget.command.value
+    for layer, label in ((segments, 50), (widget.markers.value, 2)):
+        for presses in (0, 1):
+            stroke(layer, label, 200, (40, 400))
+            wait(widget)
+            if presses:
+                click(widget.following)
+                assert widget.state.value.startswith("Not saved: ")
+            assert not widget.command.value and ("not saved" in widget.state.value.lower() or layer is not segments)
+            layer.undo()
+            wait(widget)
+            assert widget.state.value.endswith(counted) and widget.command.value == shown and not widget._unsaved()
+    click(widget.save)
+    widget.folder.value = tmp_path / "command"
+    (tmp_path / "command").mkdir()
+    (tmp_path / "command" / "photo_labels.png").write_text("mine")
+    click(widget.save)
+    assert widget.state.value.endswith("or Save again")
+    widget.folder.value = tmp_path
+    assert widget.state.value.endswith(counted)
+    viewer.layers.remove(widget.markers.value)
+    wait(widget)
+    assert "--markers" not in widget.command.value and widget.state.value.endswith(counted)
 
 
 @pytest.mark.parametrize("floats", [True, False])

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 from helpers import run_command
-from real_viewer import SAID, click, labels_of, needs_napari, opened, repeated, stroke, wait
+from real_viewer import SAID, click, labels_of, needs_napari, opened, repeated, run_shown, stroke, wait
 
 from visionnmf import NMF
 from visionnmf.apps.background import BackgroundModel
@@ -153,7 +153,7 @@ def test_layers_of_others_are_kept_whatever_their_names(viewer, photo):
     widget.threshold.value = 4.0
     viewer.layers.remove(widget.made("foreground"))
     wait(widget)
-    widget._masked(widget._shown()[0])  # of the work that went on
+    widget._masked(0)  # of the work that went on
     for name, data in own.items():
         assert viewer.layers[name].data is data
 
@@ -274,7 +274,8 @@ def test_a_smaller_scale_is_shown_in_place(viewer):
     assert layer.extent.world[1].max() <= 321
 
 
-def test_frames_that_were_not_learnt_say_so(viewer):
+@pytest.mark.parametrize("first", ["foreground", "surveillance"])
+def test_frames_that_were_not_learnt_say_so(first, viewer):
     widget = opened(viewer, load_surveillance().path, "Background")
     widget.read[0].value, widget.read[1].value = 2.0, 5.0
     click(widget.learn)
@@ -287,12 +288,82 @@ def test_frames_that_were_not_learnt_say_so(viewer):
         time, *beyond = text.text.splitlines()
         assert time == f"{frame / 10:.2f} s" and [said in line for line in beyond] == [True] * bool(said)
     viewer.dims.set_current_step(0, 150)
-    viewer.layers.remove(widget.made("foreground"))
+    assert widget.command.value
+    second = "surveillance" if first == "foreground" else "foreground"
+    viewer.layers.remove(first)
     wait(widget)
-    assert text.text == "15.00 s" and not widget.command.value
+    assert not widget.command.value and not widget.python.value
+    foreground, video = "Press Learn: the foreground was removed.", "Open the video again: it was removed."
+    assert widget.state.value == (foreground if first == "foreground" else video)
+    assert text.text == "15.00 s" or first != "foreground"
+    widget.threshold.value = 4.0
+    viewer.layers.remove(second)
+    wait(widget)
+    assert widget.state.value == foreground and not widget.command.value
     viewer.layers.clear()
     wait(widget)
     assert not text.visible
+
+
+@pytest.mark.parametrize("colour", [0, 90])
+def test_the_background_without_black_frames_is_that_of_the_command(colour, viewer, tmp_path):
+    frames = list(VideoReader(load_surveillance().path, end=4.0))
+    frames[3:30] = [np.full_like(frames[0], colour)] * 27  # more than half: a median over all would be blank
+    with VideoWriter(tmp_path / "spoilt.mkv", width=320, height=240, frame_rate=10, codec="ffv1") as writer:
+        for frame in frames:
+            writer.write(frame)
+    widget = opened(viewer, tmp_path / "spoilt.mkv", "Background")
+    click(widget.learn)
+    wait(widget)
+    assert "Note: not learnt: 27 frames without a picture" in widget.state.value
+    learnt = viewer.layers["background"].data
+    truth = BackgroundModel().fit([*frames[:3], *frames[30:]]).background_
+    np.testing.assert_array_equal(learnt, truth)
+    assert widget.folder.value == tmp_path
+    (tmp_path / "results").mkdir()
+    widget.folder.value = tmp_path / "results"
+    assert widget.state.value.startswith("40 of 40 frames are masked.")  # and not once more
+    os.chdir("/")
+    run_shown(widget)
+    np.testing.assert_array_equal(read_image(tmp_path / "results" / "spoilt_background.png"), learnt)
+
+
+@pytest.mark.parametrize("name", ["Segment", "Background", "Components"])
+def test_a_small_window_shows_all_controls(name, viewer, photo, rng):
+    from qtpy.QtCore import QPoint, QPointF, Qt
+    from qtpy.QtGui import QWheelEvent
+    from qtpy.QtWidgets import QApplication
+
+    viewer.add_image(rng.random((30, 12, 15)), name="stack")
+    widget = opened(viewer, load_surveillance().path if name == "Background" else photo, name)
+    window = viewer.window._qt_window
+    window.resize(1024, 700)
+    wait(widget)
+    if name == "Components":
+        widget.stack.value, widget.controls[1].value = viewer.layers["stack"], 12
+        click(widget.start)
+        wait(widget)
+        widget.curves.draw()
+        (axes,) = widget.curves.figure.axes
+        for part in (axes.get_legend().get_window_extent(), axes.get_tightbbox()):
+            assert part.x0 >= 0 and part.y0 >= 0 and part.x1 <= axes.figure.bbox.x1 and part.y1 <= axes.figure.bbox.y1
+    widget.done("a/long/path/of/a/file" * 20)  # without a space
+    window.resize(1024, 700)
+    wait(widget)
+    column = widget.column
+    assert (window.width(), window.height()) == (1024, 700) and window.minimumSizeHint().height() < 650
+    assert column.widget().width() <= column.viewport().width()
+    assert widget.state.native.height() >= widget.state.native.document().size().height() > 60
+    bar = column.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    assert bar.maximum() >= column.widget().height() - column.viewport().height() > 0
+    bar.setValue(0)
+    turned = widget.controls[1] if name == "Components" else widget.number if name == "Segment" else widget.threshold
+    before, place = turned.value, QPointF(5, 5)
+    turn = QPoint(), QPoint(0, -120), Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    event = QWheelEvent(place, place, *turn, Qt.ScrollPhase.NoScrollPhase, False)
+    QApplication.sendEvent(turned.native, event)
+    assert turned.value == before and not event.isAccepted()
 
 
 def test_a_video_that_is_cut_off_says_so(viewer, tmp_path):
@@ -441,7 +512,46 @@ def test_the_colours_of_a_photograph_are_factorised_and_wrong_stacks_are_refused
     widget.controls[0].value = "pictures"
     click(widget.start)
     wait(widget)
-    assert "image stack must have the shape" in SAID[0][-1]
+    assert "choose pixels as samples" in SAID[0][-1]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (-np.ones((6, 8, 9)), "image stack must hold no values below 0; got -1 in stack; choose another layer"),
+        (np.full((6, 8, 9), np.nan), "image stack must be finite; got NaN or infinite values in stack; choose"),
+        (np.zeros((6, 8, 9)), "image stack must hold something; got nothing but 0 in stack; choose another layer"),
+        (np.full((6, 8, 9), 1e20), "image stack must have a mean from 1e-12 to 1e+12; got 1e+20 in stack; choose"),
+        (np.ones((6, 1, 1)), "n components must be at most 1, because stack has 1 pixel of 6 values; got 4"),
+        (np.ones((3, 8, 9)), "n components must be at most 3, because stack has 72 pixels of 3 values; got 4"),
+        (np.ones((8, 9)), "image stack must be pictures behind each other; got 2 axes instead of 3, or choose"),
+    ],
+)
+def test_data_that_cannot_be_factorised_are_refused_in_words_of_napari(values, said, viewer, rng):
+    good = viewer.add_image(rng.random((6, 8, 9)), name="good")
+    widget = viewer.window.add_plugin_dock_widget("visionnmf", "Components")[1]
+    click(widget.start)
+    wait(widget)
+    assert widget.python.value and widget.curves.isVisible()
+    viewer.add_image(values, name="stack")
+    widget.stack.value = viewer.layers["stack"]
+    click(widget.start)
+    wait(widget)
+    assert said in SAID[0][-1] and widget.state.value == f"{SAID[0][-1]}. The layers show the run before."
+    assert not widget.python.value and not widget.curves.isVisible()
+    widget.stack.value = good
+    click(widget.start)
+    wait(widget)
+    assert "viewer.layers['good']" in widget.python.value and widget.curves.isVisible() and not widget.state.value
+    viewer.layers.remove(good)
+    wait(widget)
+    assert "viewer.layers" not in widget.python.value and "was removed" in widget.python.value
+    widget.stack.value = viewer.layers["stack"]
+    click(widget.start)
+    wait(widget)
+    viewer.layers.remove(widget.made("curves"))
+    wait(widget)
+    assert not widget.python.value and not widget.curves.isVisible() and widget.state.value == SAID[0][-1]
 
 
 def test_view_opens_all_kinds_of_files(screen, photo, tmp_path, monkeypatch):

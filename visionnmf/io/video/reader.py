@@ -20,7 +20,7 @@ from visionnmf._text import counted, one_line, without_password
 from visionnmf.choices import IMAGE_SUFFIXES
 from visionnmf.exceptions import MediaError, ParameterError, TooLargeError, UnreadableError, UnsupportedError
 from visionnmf.io.images import TIFF_STARTS, read_with_notes
-from visionnmf.io.inputs import check_path, fuller_folders, is_live, numbered, pictures_of, regular_file
+from visionnmf.io.inputs import check_path, dated, fuller_folders, is_live, numbered, pictures_of, regular_file
 from visionnmf.io.pixel_conversion import rgb_on_white
 
 from .decoding import (
@@ -273,7 +273,8 @@ class PictureSequence(FrameReader):
         A folder, a pattern such as ``"frames/*.png"``, or a TIFF file of several pictures. Grey levels of more than 8
         bits in a TIFF file are divided so that the bits that its brightest pixels use become 8.
     frame_rate : float, optional
-        Frames per second; 25 if not given.
+        Frames per second. By default the times are those in the names, such as 20261129_095800, if all have one
+        and they grow; else 25 frames per second, which `notes` say.
     **wanted
         `every`, `max_frames`, `scale`, `start` and `end`, as of :class:`.VideoReader`.
 
@@ -301,16 +302,32 @@ class PictureSequence(FrameReader):
         self.path = Path(source)
         self._pictures: _Folder | _Stack = _Stack(self.path) if is_stack(source) else _Folder(source)
         self._said: dict[str, list[str]] = {}  # the pictures of which a note tells
-        self.frame_rate = FALLBACK_RATE
-        if frame_rate is not None:
-            check_number(frame_rate, "frame_rate", 1 / 86_400, 1000)  # from one a day to a thousand a second
-            self.frame_rate = _near(frame_rate)
+        self.frame_rate, self._seconds = self._rate_and_times(frame_rate)
         try:
             self._size = self._read(0).shape[1::-1]  # (width, height) of the files' pictures
         finally:
             self._pictures.close()
         self.width, self.height = self._wanted.scaled(self._size)
         self.declared_frames = len(self._pictures.names)
+
+    def _rate_and_times(self, wanted: float | None) -> tuple[Fraction, list[float]]:
+        """Return the frame rate and the time of each picture: by the wanted rate, by their names, or by 25 a second."""
+        pictures, lowest = self._pictures, 1 / 86_400  # from one a day to a thousand a second
+        if wanted is not None:
+            check_number(wanted, "frame_rate", lowest, 1000)
+        stamps = dated([os.path.splitext(name)[0] for name in pictures.names])
+        rate, said = FALLBACK_RATE if wanted is None else _near(wanted), ""
+        if stamps is None:
+            said = f"{FALLBACK_RATE} pictures a second are assumed" if wanted is None else ""
+        elif wanted is not None:
+            said = f"times in their names are not used, but {wanted:g} pictures a second"
+        elif len(stamps[1]) > 1 and min(steps := np.diff(stamps[1])) > 0:
+            pictures.notes.append(f"times are those in the names, from {stamps[0]} on")
+            return _near(min(max(1 / float(np.median(steps)), lowest), 1000)), stamps[1]
+        else:
+            said = f"times in their names do not always grow; {FALLBACK_RATE} pictures a second are assumed"
+        pictures.notes += [said] * bool(said)
+        return rate, [float(position / rate) for position in pictures.positions]
 
     @property
     def notes(self) -> list[str]:
@@ -342,7 +359,7 @@ class PictureSequence(FrameReader):
         pictures = self._pictures
         self._said = {}
         left_out: list[str] = []
-        times = [float(position / self.frame_rate) for position in pictures.positions]
+        times = self._seconds
         try:
             # Counted below, where unreadable ones are known.
             for number, time, _ in self._wanted.choose(map(TimedFrame, range(len(times)), times), counting=False):
