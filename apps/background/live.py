@@ -162,7 +162,7 @@ def follow_source(
         unseen = unseen_in(clip, writer.watch, run.background, model.threshold)
         figures["unseen"] = as_rows(unseen)
         notes = [*run.region.notes, *little_notes(figures, share, model.threshold, run.region, writer.why_no_event)]
-        notes += [note for note in clip.notes if note not in map(str, unseen)]
+        notes += [*writer.watch.doubts(), *(note for note in clip.notes if note not in map(str, unseen))]
         notes += ["the sound is not in the results"] * (clip.has_sound and outputs.overlay)
     else:
         done = f"its {run.first} frames are done; to begin again, remove the state {live.state}"

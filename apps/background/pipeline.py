@@ -210,7 +210,7 @@ def _separate(job: Job, progress: Progress | None) -> Report:
         inputs=[str(job.source)],
         outputs=files.listed(written),
         skipped=uncut,
-        notes=[*region.notes, *_notes(job, n_pictures, clip, little)],
+        notes=[*region.notes, *writer.watch.doubts(), *_notes(job, n_pictures, clip, little)],
         warnings=sentences_of(unseen),
         shown={"first_time": timeline.first, "last_time": clip.time, "padding": job.events.padding},
     )

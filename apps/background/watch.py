@@ -82,6 +82,7 @@ class Watch:
         self._stirred = 0.0  # when more than a little of it last changed
         self._periods: deque[float] = deque(maxlen=RENEWALS)  # seconds between such key frames
         self._noise: Counter[bool] = Counter()  # of the frames that are not frozen: whether much differs in them
+        self._quiet: deque[Unseen] = deque(maxlen=MOST)  # stretches that may be frozen, or of a scene without noise
         self._scene: Floats | None = None  # (48, 64), what the camera has seen, which follows slowly
         self._before: Floats | None = None  # the latest details that were compared with it
         self._due = -np.inf  # when the next comparison is
@@ -141,6 +142,21 @@ class Watch:
             found.append(Unseen(NO_COLOUR, self._grey_from, None, counts["grey"], what))
         return found
 
+    def doubts(self) -> list[str]:
+        """Return a sentence if the picture stood still for long, where this is as likely a scene without noise."""
+        limits, last = tuning.TUNING.unseen, self._open.get(FROZEN)
+        last = None if last is None or self._is_certain(FROZEN, last) else replace(last, end=self._timeline.end)
+        found = [(each.end - each.start, each) for each in filter(None, [*self._quiet, last]) if each.end is not None]
+        found = [one for one in found if one[0] >= limits.frozen_seconds and one[1].frames >= limits.frozen_frames]
+        if not found:
+            return []
+        longest, each = max(found, key=lambda one: one[0])
+        whole = f", {sum(one[0] for one in found):.1f} s in all" * (len(found) > 1)
+        return [
+            f"hardly any pixel changes for {longest:.1f} s from {each.start:.1f} s on{whole}: a quiet scene without "
+            "noise, as after compression, or a frozen camera"
+        ]
+
     def stretches(self) -> list[Unseen]:
         """Return all stretches so far, and each short loss of the picture if these add up to a row."""
         rows = self.rows()
@@ -161,6 +177,8 @@ class Watch:
             self.cuts += [each.start, *([] if time is None else [time])] if reason == CHANGED else []
         elif each is not None and reason == NO_PICTURE:
             self._lose(replace(each, end=time))
+        elif each is not None and reason == FROZEN:
+            self._quiet.append(replace(each, end=time))
         self._certain.discard(reason)
 
     def _keep(self, each: Unseen) -> None:

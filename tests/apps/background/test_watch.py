@@ -31,10 +31,10 @@ def street():
     return np.clip(frames + rng.normal(0, 3, frames.shape), 0, 255).astype(np.uint8)
 
 
-def watched(frames, rate=RATE, times=None, background=None):
+def watched(frames, rate=RATE, times=None, background=None, watch=None):
     if background is None:
         background = np.median(frames[:: max(1, len(frames) // 20)], axis=0).astype(np.uint8)
-    watch, at = Watch(1 / rate), []
+    watch, at = watch or Watch(1 / rate), []
     for index, frame in enumerate(frames):
         time = index / rate if times is None else times[index]
         at += [(each.reason, index) for each in watch.add(Separated(index, frame, background, frame[..., 0], time))]
@@ -195,11 +195,11 @@ def test_a_frozen_camera_is_found_in_part_or_in_all_of_a_clip(street):
     assert found(street[:1].repeat(40, axis=0)) == []
 
 
-def coded(frames, crf):
-    """The frames as H.264 with a key frame a second gives them."""
+def coded(frames, crf, distance=25):
+    """The frames as H.264 with a key frame a second, or at another distance, gives them."""
     memory = io.BytesIO()
     with av.open(memory, "w", format="matroska") as output:
-        stream = output.add_stream("libx264", rate=RATE, options={"crf": str(crf), "g": "25"})
+        stream = output.add_stream("libx264", rate=RATE, options={"crf": str(crf), "g": str(distance)})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         for frame in frames:
             output.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
@@ -229,6 +229,22 @@ def test_a_camera_whose_key_frames_no_longer_renew_its_picture_is_frozen(street,
 def test_compression_that_hides_noise_does_not_look_frozen(street, camera, tmp_path):
     frames = np.repeat(street[60:61], 250, axis=0) if camera == "frozen" else quiet(street, 250)
     assert {each[0] for each in found(coded(frames, 23))} == ({"frozen"} if camera == "frozen" else set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("back", [False, True])
+def test_where_nothing_changes_a_note_doubts_what_is_not_certain(street, back):
+    """A frozen camera, then a quiet one, which look alike without noise and without key frames."""
+    still = street[-1:].repeat(150, axis=0), quiet(street, 250)
+    frames = coded(np.concatenate([street, still[0], street[:100], still[1], *[street[:60]] * back]), 30, 1000)
+    watched(frames, watch=(watch := Watch(1 / RATE)))
+    (said,) = watch.doubts()
+    assert "hardly any pixel changes for" in said and "a quiet scene without noise" in said
+    frozen = [each for each in watch.rows() if each.reason == "frozen"]
+    places = [each.start for each in frozen] + [float(said.split(" s from ")[1].split()[0])]
+    assert max(places) == pytest.approx(22.0, abs=0.5) and ("s in all" in said) == (not frozen)
+    watched(np.concatenate([street, still[1]]), watch=(noisy := Watch(1 / RATE)))
+    assert noisy.doubts() == []
 
 
 def test_pauses_have_their_times_and_many_share_a_sentence(street):
