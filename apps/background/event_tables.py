@@ -44,6 +44,8 @@ NOTES = {  # by whether the first and the last frame have foreground of an event
     (False, True): "still there in the last frame",
 }
 UNTIL_CHANGED = "until the whole picture changed"
+LARGE_AREA = 0.25  # of the picture, from which an event may be none of the scene
+LARGE = "much of the picture: is it close by, or did the camera move, or the light change?"
 WAITING = 200  # events that are over while it is in doubt whether the picture changed, at most
 MATROSKA = ".mkv"
 SHEET_COLUMNS = 5
@@ -368,9 +370,10 @@ class EventTable:
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
         # the last two are the name and the start of the clip
-        values = (number, *times, *event.box, event.frames, event.note, thumbnail.name, None, None)
+        note = "; ".join(filter(None, (event.note, LARGE * (event.peak_area >= LARGE_AREA))))
+        values = (number, *times, *event.box, event.frames, note, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
-        self._spans.append((event.first, event.until, event.note))
+        self._spans.append((event.first, event.until, note))
         self._mark(self.rows[-1:])
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")

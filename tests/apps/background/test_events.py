@@ -129,6 +129,7 @@ def test_events_go_by_their_start_in_a_batch_and_by_their_end_live(by_start, tmp
     table = EventTable(tmp_path / "hall", False, io.BytesIO() if by_start else None, Watch(0.1))
     for (start, end), picture in zip(ended, pictures, strict=True):
         event = MotionEvent(start, first=start, last=end, until=end, box=(0, 0, 1, 1), thumbnail=picture, end=end)
+        event.peak_area = 0.42 if end == 17.0 else 0.24
         assert len(table.add(event)) == (not by_start)  # live, an event is printed at once
     table.number()
     table.write()
@@ -137,6 +138,7 @@ def test_events_go_by_their_start_in_a_batch_and_by_their_end_live(by_start, tmp
         rows = list(csv.DictReader(file))
     assert [(float(row["start"]), float(row["end"])) for row in rows] == [ended[i] for i in order]
     assert [int(row["event"]) for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert ["much of the picture" in row["note"] for row in rows] == [row["end"] == "17.0" for row in rows]
     sheet = read_image(tmp_path / "hall_events.png")
     for row, place in zip(rows, order, strict=True):
         np.testing.assert_array_equal(read_image(tmp_path / row["thumbnail"]), pictures[place])
