@@ -75,13 +75,14 @@ class Components(Panel):
             factors = [model.fit_transform(X), model.components_]
             names = ("codes", "components")[:: 1 if wanted.samples == "pixels" else -1]
             pictures, curves = (factors[0].T, factors[1]) if names[0] == "codes" else factors[::-1]
-            return layer, pictures.reshape(-1, *shape), curves, names, _repeated(layer, data, wanted)
+            left = np.abs(X - factors[0] @ factors[1]).sum(dtype=float) / X.sum(dtype=float)
+            return layer, pictures.reshape(-1, *shape), curves, names, left, _repeated(layer, data, wanted)
 
         return self.work(f"Factorising ... {FIRST}", work, self._show)
 
     def _show(self, found: tuple[Any, ...]) -> None:
         """Show the pictures in place of the stack, the other factor as a curve of each component, and how to repeat."""
-        layer, pictures, curves, names, self.python.value = found
+        layer, pictures, curves, names, left, self.python.value = found
         self._stack = layer
         shown, other = self.put(Image, PICTURES, pictures), self.put(Image, CURVES, curves, visible=False)
         other.name = CURVES  # because names are unique, and may be exchanged
@@ -99,6 +100,7 @@ class Components(Panel):
         self.curves.show()
         self.viewer.dims.set_point(-3, 0)
         self._fit()
+        self.done(f"{counted(len(pictures), 'component')}: the model is off by {left:.2%} of the sum of all values.")
 
     def say(self, problem: str | Exception) -> None:
         """Say what is wrong, and that the results that are seen are older."""

@@ -226,9 +226,11 @@ class Segment(Panel):
 
     def cut(self, *_: Any, then: Callable[[], None] = lambda: None) -> None:
         """Show the segments that the tree has with the present settings and scribbles, and go on with `then`."""
-        if not self._trees or self._is_other():
-            return
         marks, way = self._marks(), self.way.value
+        if not self._trees:
+            return None if marks is None or self._worker is not None else self.grow()  # a scribble begins as well
+        if self._is_other():
+            return None
         if marks is not None and self.image.value is not None:
             self.markers.value.metadata.setdefault(OF, self.image.value.unique_id)
         given = {} if way == "markers" else {way: (self.scale if way == "scale" else self.number).value}
@@ -277,7 +279,10 @@ class Segment(Panel):
         """Return how many segments are seen, of which photograph."""
         layer = self.made(OUTPUT)
         n_segments = 0 if layer is None else int(np.count_nonzero(np.bincount(layer.data.ravel())[1:]))
-        return (counted(n_segments, "segment") if n_segments else NOTHING) + self._place
+        asked = None if self._found is None or self._by_hand() else self._found[0].n_segments
+        is_fewer = isinstance(asked, int) and 0 < n_segments < asked
+        fewer = f", of {asked} asked for: a scribble joins some, or there is no more to tell apart" * is_fewer
+        return (counted(n_segments, "segment") + fewer if n_segments else NOTHING) + self._place
 
     def _repeat(self) -> None:
         """Show how to repeat what is shown, or why no command does, and withdraw what was said before of the layers."""
