@@ -130,8 +130,8 @@ def jpegs() -> None:
 
 def unlike() -> None:
     """Count what is said to be unlike the training photographs: held-out and test photographs, and made pictures."""
-    print("\n## Unlike the training photographs, %, in draws\n\n| photographs | held out | test | blank | noise | large noise |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("\n## Unlike the training photographs, %, in draws\n")
+    print("| photographs | held out | test | blank | noise | large noise |\n| --- | --- | --- | --- | --- | --- |")
     train = load_corel("train", None if N_TRAIN is None else max(N_TRAIN, N_KNOWN))
     test, rng = load_corel("test", N_TEST), np.random.default_rng(0)
     some = np.sort(rng.choice(len(train.images), min(N_KNOWN, len(train.images)), replace=False))
