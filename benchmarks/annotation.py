@@ -130,8 +130,8 @@ def jpegs() -> None:
 
 def unlike() -> None:
     """Count what is said to be unlike the training photographs: held-out and test photographs, and made pictures."""
-    print("\n## Unlike the training photographs, %, in draws\n\n| photographs | held out | test | blank | noise |")
-    print("| --- | --- | --- | --- | --- |")
+    print("\n## Unlike the training photographs, %, in draws\n")
+    print("| photographs | held out | test | blank | noise | large noise |\n| --- | --- | --- | --- | --- | --- |")
     train = load_corel("train", None if N_TRAIN is None else max(N_TRAIN, N_KNOWN))
     test, rng = load_corel("test", N_TEST), np.random.default_rng(0)
     some = np.sort(rng.choice(len(train.images), min(N_KNOWN, len(train.images)), replace=False))
@@ -139,13 +139,16 @@ def unlike() -> None:
     extraction = FeatureExtraction(usual_extractors()).fit(images)
     X, Z = extraction.transform(images), extraction.transform(list(test.images))
     blank = extraction.transform([np.full(shape, grey, np.uint8) for grey in (0, 128, 255)])
-    noise = extraction.transform([rng.integers(0, 256, shape).astype(np.uint8) for _ in range(3)])
+    noise, large = (
+        extraction.transform([rng.integers(0, 256, size).astype(np.uint8) for _ in range(6)])
+        for size in (shape, (480, 640, 3))
+    )
     for n in DRAWN:
         for seed in range(DRAWS):
             order = np.random.default_rng(seed).permutation(len(X))
             known = fit_likeness(X[order[:n]], extraction.views_)
             assert known is not None
-            found = [known.unlikeness(part, extraction.views_) for part in (X[order[n:]], Z, blank, noise)]
+            found = [known.unlikeness(part, extraction.views_) for part in (X[order[n:]], Z, blank, noise, large)]
             print(f"| {n} | {' | '.join(f'{100 * (part > 1).mean():.1f}' for part in found)} |", flush=True)
 
 

@@ -482,9 +482,12 @@ class ImageAnnotator(BaseEstimator):
             block.check(self.views_[block.view])
         check_saved(self.weights_, "weights_", (len(self.blocks_),), "float64", low=0)
         if self.likeness_ is not None:
-            directions, scales = check_type(self.likeness_, "likeness_", Likeness)
+            directions, deviations, known, scales = check_type(self.likeness_, "likeness_", Likeness)
             check_saved(directions, "directions", (DIRECTIONS, self.n_features_in_), "float32", low=-2, high=2)
-            check_saved(scales, "scales", (len(self.views_),), "float32", low=LEAST_LEFT)
+            check_saved(deviations, "deviations", (len(self.views_), DIRECTIONS), "float32", low=LEAST_LEFT, high=2)
+            largest = 2 / LEAST_LEFT
+            check_saved(known, "known", (len(self.views_), None, DIRECTIONS), "float32", low=-largest, high=largest)
+            check_saved(scales, "scales", (len(self.views_), 2), "float32", low=LEAST_LEFT)
         if self.index_.min() < 0 and not self.pseudo_inverse:
             raise ValueError("index_ must not be negative")
         if self.method != "weighted":

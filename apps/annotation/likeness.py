@@ -1,9 +1,8 @@
-"""Whether images are like the training images at all: what common directions leave of their features, by view."""
+"""Whether images are like the training images at all: by what common directions leave of a view, and along them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +26,15 @@ class Likeness(NamedTuple):
     """What tells how unlike the training images others are."""
 
     directions: Array  # (DIRECTIONS, n_features), orthonormal in the columns of each view, or 0
-    scales: Array  # (n_views,): what they may leave of a view
+    deviations: Array  # (n_views, DIRECTIONS): of training images along them
+    known: Array  # (n_views, n_known, DIRECTIONS): training images along them, in deviations
+    scales: Array  # (n_views, 2): what may be left of a view, and how far the nearest of `known` may be
 
     def unlikeness(self, X: Array, views: Mapping[str, slice]) -> Array:
-        """Return the largest share that is left of a view, over its scale, of each image (n_images,)."""
-        left = [_left(prepared(X[:, own], True), self.directions[:, own]) for own in views.values()]
-        return np.asarray((np.stack(left, axis=1) / self.scales).max(axis=1))
+        """Return the largest share that is left of a view, or distance, over its scale, of each image (n_images,)."""
+        each = zip(views.values(), self.deviations, self.known, strict=True)
+        found = [_measured(prepared(X[:, own], True), self.directions[:, own], *of_view) for own, *of_view in each]
+        return np.asarray((np.stack(found, axis=1) / self.scales).max(axis=(1, 2)))
 
 
 @one_blas_thread()
@@ -41,19 +43,34 @@ def fit_likeness(X: Array, views: Mapping[str, slice]) -> Likeness | None:
     some = X[np.random.default_rng(0).permutation(len(X))[:MOST]]
     if len(some) < LEAST:
         return None
-    directions, left = np.zeros((DIRECTIONS, X.shape[1]), np.float32), np.empty((len(some), len(views)))
+    directions, found = np.zeros((DIRECTIONS, X.shape[1]), np.float32), np.empty((len(some), len(views), 2))
+    along = []
     for place, own in enumerate(views.values()):
         part = prepared(some[:, own], True)
-        decomposed = partial(randomized_svd, n_components=min(DIRECTIONS, -(-part.shape[1] // 2)), random_state=0)
         for half in (0, 1):
-            left[half::2, place] = _left(part[half::2], decomposed(part[1 - half :: 2])[2])
-        found = decomposed(part)[2]
-        directions[: len(found), own] = found
-    scales = np.maximum(np.quantile(left, QUANTILE, axis=0), LEAST_LEFT)
-    scales *= max(np.quantile((left / scales).max(axis=1), QUANTILE), 1.0)  # the largest of all views may not be larger
-    return Likeness(directions, scales.astype(np.float32))
+            found[half::2, place] = _measured(part[half::2], *_described(part[1 - half :: 2]))
+        directions[:, own], *of_view = _described(part)
+        along.append(of_view)
+    scales = np.maximum(np.quantile(found, QUANTILE, axis=0), LEAST_LEFT)
+    scales *= max(np.quantile((found / scales).max(axis=(1, 2)), QUANTILE), 1.0)  # nor may the largest be larger
+    deviations, known = map(np.stack, zip(*along, strict=True))
+    return Likeness(directions, deviations, known, scales.astype(np.float32))
 
 
-def _left(part: Array, directions: Array) -> Array:
-    """Return what orthonormal directions leave of the norm of each row of `part`, which is 1 or 0."""
-    return np.sqrt(np.clip((part**2).sum(axis=1) - ((part @ directions.T) ** 2).sum(axis=1), 0, 1))
+def _described(part: Array) -> tuple[Array, Array, Array]:
+    """Return directions of a view, the deviations of its rows along them, and the rows along them, in deviations."""
+    directions = np.zeros((DIRECTIONS, part.shape[1]), np.float32)
+    found = randomized_svd(part, n_components=min(DIRECTIONS, -(-part.shape[1] // 2)), random_state=0)[2]
+    directions[: len(found)] = found
+    along = part @ directions.T
+    deviations = np.maximum(along.std(axis=0), LEAST_LEFT)
+    return directions, deviations, along / deviations
+
+
+def _measured(part: Array, directions: Array, deviations: Array, known: Array) -> Array:
+    """Return what directions leave of the norm of each row, 1 or 0, and how far the nearest of `known` is, (n, 2)."""
+    along = part @ directions.T
+    left = (part**2).sum(axis=1) - (along**2).sum(axis=1)
+    along /= deviations
+    away = (along**2).sum(axis=1) + ((known**2).sum(axis=1) - 2 * along @ known.T).min(axis=1)
+    return np.sqrt(np.clip(np.stack([left, away], axis=1), 0, None))

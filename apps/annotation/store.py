@@ -55,7 +55,7 @@ def _state(model: AnnotationModel) -> dict[str, Any]:
 
 FILE = ModelFile(
     "annotation",
-    version=7,
+    version=8,
     title="a model of annotations",
     origin="make one with 'visionnmf annotate train'",
     smaller="train fewer images a model",

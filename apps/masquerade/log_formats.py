@@ -44,7 +44,7 @@ COMMAND_KEYS = ("command", "cmd", *HEADERS[1:], "comm", "process", "exe", "progr
 USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
 
-FEW_COMMANDS = 2  # that a history of EXAMINED_LINES or more cannot consist of
+FEW_COMMANDS = 2  # that EXAMINED_LINES of a history seldom consist of: of 15,000 runs of 50 of the SEA data 707 do
 BACKWARDS = 5  # changes of time by which lines in the reverse order are recognised
 LEAST_LINES = 20  # of a history whose commands are not all different; of 37,500 of the SEA data 45 are
 # What stands in place of a program if lines begin with a number, a time, a prompt or the mark of a list.
@@ -293,9 +293,10 @@ def _check_commands(texts: list[str], name: str) -> None:
         raise UnreadableError(f"{name}: a table without a command column (one must be called {known}); {cure}")
     found = [program for line in texts for program in programs(line, False)[:1]]
     different, what = set(found), ""
+    alone = sum(len(line.split()) == 1 for line in texts)  # names without arguments, as lines of other logs seldom are
     if len(different) == len(found) and len(texts) >= LEAST_LINES:
         what = "all different"
-    elif len(different) <= FEW_COMMANDS and len(texts) >= EXAMINED_LINES:
+    elif len(different) <= FEW_COMMANDS and len(texts) >= EXAMINED_LINES and 2 * alone < len(texts):
         what = f"only {' and '.join(sorted(different))}"
     elif len(found) > FEW_COMMANDS and 2 * sum(bool(_NO_PROGRAM.fullmatch(each)) for each in found) >= len(found):
         what = f"such as {found[0]}"

@@ -100,6 +100,12 @@ def _count_all(X: Sequence[Symbols]) -> list[CountedSession]:
     return [count_session(session) for session in X]
 
 
+def _warn(found: list[int], what: str) -> None:
+    """Warn that the sessions of these positions are too short to be judged."""
+    if found:
+        warnings.warn(f"{counted(len(found), 'session')} of X, first X[{found[0]}]: {what}", UserWarning, stacklevel=3)
+
+
 def least_sessions(false_alarm_rate: float) -> int:
     """Return the least number of sessions that can tell a threshold which so small a share of new ones exceeds.
 
@@ -332,12 +338,13 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         Returns
         -------
         ndarray [shape=(n_sessions,), float64]
-            The difference from the user's usual cost, in deviations; 0 for a session that is empty.
+            The difference from the user's usual cost, in deviations; 0, with a warning, for a session that is empty.
         """
         check_is_fitted(self, "profile_")
         counted = _count_all(X)
         if not counted:
             raise ParameterError("X must hold at least one session; got none")
+        _warn([i for i, s in enumerate(counted) if not s.length], "empty, so the score 0 says nothing")
         return np.array([self._anomaly(self.profile_.cost(s)[0], s) if s.length else 0.0 for s in counted], np.float64)
 
     def score_samples(self, X: Sequence[Symbols]) -> NDArray[np.float64]:
@@ -349,8 +356,14 @@ class SessionScorer(SaveableEstimator, OutlierMixin, BaseEstimator):
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Sequence[Symbols]) -> NDArray[np.int_]:
-        """Return 1 for each session of the user, and -1 for each flagged one, (n_sessions,)."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
+        """Return 1 for each session of the user, and -1 for each flagged one, (n_sessions,).
+
+        A warning names sessions that are not flagged, but too short to clear the user (:meth:`too_short`).
+        """
+        flagged = self.decision_function(X) < 0
+        short = [i for i, session in enumerate(X) if len(session) and self.too_short(session) and not flagged[i]]
+        _warn(short, f"under a tenth of the usual {self.session_length_:g} symbols, so 1 does not clear the user")
+        return np.where(flagged, -1, 1)
 
     @property
     def offset_(self) -> float:

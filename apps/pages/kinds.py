@@ -186,8 +186,9 @@ class FacesPage(Page):
 
     def summary(self) -> Iterator[Block]:
         """Yield the table of all faces."""
-        columns = ["image", "person", "nearest", "distance", "threshold", "corrupted, %"]
-        yield self.table(columns, self.collected, "Decisions: a face is named if its distance is at most the threshold")
+        columns = ["image", "person", "nearest", "distance", "threshold", "unlikeness", "limit", "corrupted, %"]
+        rule = "a face, neither empty nor noise, is named if its distance is at most the threshold"
+        yield self.table(columns, self.collected, f"Decisions: {rule}, and its unlikeness at most its limit")
 
     def row(self, report: Report, link: str) -> list[Any]:
         """Return nothing, because the faces have a table of their own, to which those of the image are added."""
@@ -196,7 +197,9 @@ class FacesPage(Page):
             self.counts[words[one.reason]] += 1
             distance = cell(one.distance, bar=one.distance)
             name = cell(self.name(report), href=link)
-            self.collected.append([name, _who(one), one.nearest, distance, one.threshold, share_cell(one.corrupted)])
+            unlikeness = one.unlikeness, one.unlikeness_limit
+            decision = one.nearest, distance, one.threshold, *unlikeness, share_cell(one.corrupted)
+            self.collected.append([name, _who(one), *decision])
         return []
 
     def blocks(self, report: Report) -> Iterator[Block]:

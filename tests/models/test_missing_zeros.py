@@ -116,7 +116,7 @@ def test_what_is_refused(ratings):
     with pytest.raises(ParameterError, match="X must not be missing in all entries"):
         NMF(2, missing_values=0, loss="frobenius").fit(sp.csr_array((3, 4)))
     for loss in ("itakura-saito", 1.5):
-        with pytest.raises(ParameterError, match=f"does not take sparse X with loss={loss!r}"):
+        with pytest.raises(ParameterError, match=f"take sparse X with loss={loss!r}; make X dense by toarray"):
             NMF(2, missing_values=0, loss=loss).fit(X)
         dense = NMF(2, missing_values=0, loss=loss, random_state=0, max_iter=3, tol=0).fit(ratings)
         with pytest.raises(ParameterError, match=f"X must be dense for codes of loss={loss!r}"):

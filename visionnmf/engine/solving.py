@@ -100,7 +100,7 @@ class Solver(NamedTuple):
         if (problem.weights is not None or missing) and not self.weights:
             return "does not take weights or missing entries"
         if problem.is_sparse and not (record.sparse is not None and self.sparse):
-            return f"does not take sparse X with {problem.loss.label}"
+            return f"does not take sparse X with {problem.loss.label}; make X dense by toarray()"
         return None
 
 

@@ -119,13 +119,14 @@ def test_what_is_unlike_all_training_images_is_told(method, rng, tmp_path):
     model = ImageAnnotator(method, coder="none").fit(X[:400], Y[:400], views=VIEWS)
     found = model.annotate(X[400:]).unlikeness
     # by a decomposition of all training images, in each view, without the limit
-    left = []
-    for columns in VIEWS.values():
+    parts, scales = [], model.likeness_.scales
+    for columns, (of_rest, of_nearest) in zip(VIEWS.values(), scales, strict=True):
         train, new = (np.sqrt(part / part.sum(axis=1, keepdims=True)) for part in (X[:400, columns], X[400:, columns]))
         V = np.linalg.svd(train.astype(float), full_matrices=False)[2][: min(20, train.shape[1] // 2)]
-        left.append(np.sqrt(np.maximum(1 - ((new @ V.T) ** 2).sum(axis=1), 0)))
-    expected = np.max([one / scale for one, scale in zip(left, model.likeness_.scales, strict=True)], axis=0)
-    np.testing.assert_allclose(found, expected, rtol=0.02, atol=1e-3)
+        parts.append(np.sqrt(np.maximum(1 - ((new @ V.T) ** 2).sum(axis=1), 0)) / of_rest)
+        deviations = np.maximum((train @ V.T).std(axis=0), 2**-7)
+        parts.append(cdist(new @ V.T / deviations, train @ V.T / deviations).min(axis=1) / of_nearest)
+    np.testing.assert_allclose(found, np.max(parts, axis=0), atol=0.04)  # rounding is near the least scale
     assert (found > 1).mean() < 0.03  # one per cent is meant
     odd = np.repeat(X[400:420], 4, axis=0)
     odd[:20, :30] = np.eye(30)[:20]  # one bin of a histogram, as of a black image

@@ -76,6 +76,7 @@ NO_HISTORIES = {
     "short table": (["who,what,when", "ann,ls,3"], "a table without a command column"),
     "short table in quotes": (['"who"; "what"', '"ann"; "ls"', '"ben"; "cd"'], "a table without a command column"),
     "entries": (["- entry: ls", "  at: 5"] * 40, "would be only - and at:"),
+    "levels": (["INFO began", "WARN late", "INFO"] * 20, "would be only INFO and WARN"),
     "text": (
         ["A session is a hundred", "commands of one user.", "It ends then,", "or", "later."],
         "a text, .*: 4 of its",
@@ -97,7 +98,7 @@ def test_what_is_no_history_is_refused_unless_the_format_is_given(name, tmp_path
     with pytest.raises(UnreadableError, match=f"me.log: .*{message}.* give format='plain'"):
         list(read_events(path))
     assert len(list(read_events(path, format="plain"))) >= len(lines)
-    few = ["ls", "cd"] * 20, ["ls a,b", "cp c,d e"], ["cd a; make", "cd b; ls -l"]
+    few = ["ls", "cd"] * 20, ["cat"] * 60, ["ls", "cd a"] * 30, ["ls a,b", "cp c,d e"], ["cd a; make", "cd b; ls -l"]
     for history in (*few, ["ls .", "cd ..", "R CMD x", "X=1 y", "# a"]):
         assert list(read_events(history))
 

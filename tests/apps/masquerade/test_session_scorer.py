@@ -220,11 +220,21 @@ def test_explanations_tell_rare_doubtful_new_order_and_too_often():
 def test_a_user_with_little_is_being_learnt(sessions):
     scorer = SessionScorer().fit(sessions)
     assert scorer.learning
-    assert np.isfinite(scorer.anomaly_score([["a"], ["b", "c"], []])).all()
-    assert scorer.anomaly_score([[]])[0] == 0
+    assert np.isfinite(scorer.anomaly_score([["a"], ["b", "c"]])).all()
     assert scorer.explain([]) == []
     assert np.isfinite(scorer.update(["q"] * 10))
     assert "q" in scorer.profile_.commands
+
+
+def test_sessions_that_are_too_short_are_not_silently_the_users(users):
+    training, own, _ = users[0]
+    scorer, short = SessionScorer().fit(training), own[0][:3]
+    with pytest.warns(UserWarning, match=r"2 sessions of X, first X\[1\]: empty, so the score 0 says nothing"):
+        assert scorer.score_samples([own[0], [], []])[1] == 0
+    with pytest.warns(UserWarning, match=r"1 session of X, first X\[0\]: under a tenth of the usual \d+ symbols"):
+        assert scorer.predict([short, own[0]])[0] == 1
+    scorer.threshold_ = float(scorer.anomaly_score([short])[0]) - 1
+    assert scorer.predict([short])[0] == -1  # which may be said of short sessions
 
 
 def test_update_takes_the_word_of_the_caller(users):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import run_command
 
+from visionnmf.apps.faces import Identity
 from visionnmf.apps.pages import open_page
 from visionnmf.apps.pages.kinds import KINDS, _colours
 from visionnmf.apps.pages.page import MOST_SENTENCES, Page, cell
@@ -244,6 +245,16 @@ def test_a_swatch_looks_like_its_segment_in_the_overlay():
     own = [colour for colour, _ in _colours(photograph, drawn, labels, 2)]
     assert own == ["#" + drawn[5, column].tobytes().hex() for column in (5, 55)]
     assert own[0] != "#ff1a1a"  # the plain colour, which nothing in this dark picture shows
+
+
+def test_a_face_that_is_near_and_unlike_the_others_has_both_limits_in_the_table(tmp_path):
+    """The caption named the threshold alone, and its own rows broke it."""
+    page = open_page(tmp_path / "page.html", ["visionnmf faces identify"], {}, force=False)
+    found = Identity(None, "ada", 0.125, 0.25, 0.0, reason="unlike", unlikeness=0.75, unlikeness_limit=0.375)
+    page.add(Report(figures={"identity": found, "others": []}, inputs=["a.png"]))
+    (table,) = page.summary()
+    assert {"threshold", "unlikeness", "limit"} <= set(re.findall("[a-z]+", str(table["columns"])))
+    assert "unlikeness at most its limit" in str(table) and "0.75" in str(table) and "0.375" in str(table)
 
 
 def test_events_are_a_table_with_their_notes_and_links_if_there_are_clips(tmp_path):
