@@ -288,7 +288,7 @@ def _mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> NDArr
         share = coloured @ way / (coloured**2).sum(axis=1)
         off = np.abs(share[:, None] * coloured - way).max(axis=1)
         between[number, places] = (share > 0) & (share < 1) & (off <= 2)  # levels, by which mixtures are rounded
-    rows, columns = np.nonzero(between.any(axis=1)[index])
+    rows, columns = np.nonzero(np.asarray(between.any(axis=1))[index])
     own, around, alike = index[rows, columns], np.pad(index, 2, mode="edge"), between | between.T
     beside = np.zeros((2, len(rows)), bool)  # the background; another colour of the same line
     for down, right in product(range(5), repeat=2):

@@ -275,12 +275,15 @@ def dated(names: Sequence[str]) -> tuple[datetime, list[float]] | None:
     if any(len(each) != 1 for each in found):
         return None
     try:
-        times = [
-            datetime(*map(int, (*parts, f"{part or 0:0<6}"))) for *parts, part in (each[0].groups() for each in found)
-        ]
+        times = [_at(*each[0].groups()) for each in found]
     except ValueError:  # the 31st of February, or 25 o'clock
         return None
     return times[0], [(time - times[0]).total_seconds() for time in times]
+
+
+def _at(year: str, month: str, day: str, hour: str, minute: str, second: str, part: str | None) -> datetime:
+    """Return the time of a stamp; `part` has the digits of a part of a second."""
+    return datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), int(f"{part or 0:0<6}"))
 
 
 def names_of(sources: Any, name: str = "sources") -> list[str]:
