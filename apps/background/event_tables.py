@@ -370,10 +370,9 @@ class EventTable:
         write_image(thumbnail, event.thumbnail, force=self._force)
         times = (round(value, 6) for value in (event.start, event.end, event.peak_time, event.peak_area))
         # the last two are the name and the start of the clip
-        note = "; ".join(filter(None, (event.note, LARGE * (event.peak_area >= LARGE_AREA))))
-        values = (number, *times, *event.box, event.frames, note, thumbnail.name, None, None)
+        values = (number, *times, *event.box, event.frames, event.note, thumbnail.name, None, None)
         self.rows.append(dict(zip(EVENT_COLUMNS, values, strict=True)))
-        self._spans.append((event.first, event.until, note))
+        self._spans.append((event.first, event.until, event.note))
         self._mark(self.rows[-1:])
         if number <= SHEET_EVENTS:
             caption = (f"{number}: {time_code(event.start)}", f"{event.end - event.start:.1f} s, {event.peak_area:.1%}")
@@ -385,7 +384,8 @@ class EventTable:
         unseen = self._watch.stretches()
         for row in rows:
             first, until, note = self._spans[row["event"] - 1]
-            row["note"] = "; ".join(filter(None, (note, *marks_of(unseen, first, until, is_live=self._held is None))))
+            marks = marks_of(unseen, first, until, is_live=self._held is None)
+            row["note"] = "; ".join(filter(None, (note, *(marks or [LARGE * (row["peak_area"] >= LARGE_AREA)]))))
 
     def cut(self, source: str | Path | Callable[..., FrameReader]) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed.

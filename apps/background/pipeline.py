@@ -30,7 +30,7 @@ from .reports import MaskCounts, batch_lines, little_notes
 from .results import ResultFiles, ResultWriter, VideoFormat
 from .settings import EventSettings, ModelSettings, OutputSettings, RegionSettings, VideoSettings
 from .sources import expected_frames, file_of, open_clip, recorded, true_masks
-from .watch import as_rows, faults_of, fit_pictures, sentences_of, unseen_in
+from .watch import Watch, as_rows, faults_of, fit_pictures, sentences_of, unseen_in
 
 if TYPE_CHECKING:
     from .separators import Separator
@@ -72,7 +72,9 @@ class Job:
         """Return the writer of the results; without a `timeline`, of a live source, videos keep each frame's time."""
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
         video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
-        return ResultWriter(files, video, self.outputs, self.events, float(self.video.every / clip.frame_rate))
+        step = float(self.video.every / clip.frame_rate)
+        watch = Watch(step, adopts=files.is_live, threshold=self.model.threshold)
+        return ResultWriter(files, video, self.outputs, self.events, watch, step)
 
 
 @takes_records

@@ -217,14 +217,20 @@ class ResultWriter:
     """Writes the results of one run; `events` has the rows of those that have ended, None if none are wanted."""
 
     def __init__(
-        self, files: ResultFiles, video: VideoFormat, outputs: OutputSettings, events: EventSettings, step: float
+        self,
+        files: ResultFiles,
+        video: VideoFormat,
+        outputs: OutputSettings,
+        events: EventSettings,
+        watch: Watch,
+        step: float,
     ) -> None:
         """Take the paths, what is written and counts as an event, and the declared seconds between two frames."""
         self._files, self._video, self._outputs, self._settings, self._step = files, video, outputs, events, step
         self._stack = ExitStack()
         self.events: list[dict[str, Any]] | None = None
         self.why_no_event = ""  # in words, once finished
-        self.watch = Watch(step, adopts=files.is_live)  # gets each frame before `write` does
+        self.watch = watch  # gets each frame before `write` does
 
     def __enter__(self) -> ResultWriter:
         """Open the videos and the tables; if one cannot be opened, those before it are closed again."""

@@ -247,6 +247,7 @@ class UnseenTuning:
     fog_black: float = 60
     fog_range: float = 110
     too_dark: float = 45  # grey levels of the 98th percentile: F of three darkened clips falls from 0.97 to 0.5
+    dark_seconds: float = 5.0  # that it lasts at least
     low_threshold: float = 1.5  # `python benchmarks/background.py fog`
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visionnmf._text import counted
-from visionnmf.io.video.timeline import Timeline
+from visionnmf.io.video.timeline import ROUNDING, Timeline
 
 from . import tuning
 from .frame_arrays import Floats, FrameArray, Separated, channel_mean
@@ -27,9 +27,10 @@ MOST = 1000  # stretches of each reason that are kept, so that memory does not g
 RENEWALS = 10  # of the picture, the latest, that tell how often it is renewed
 SAID = 3  # of one reason have a sentence of their own
 NO_PICTURE, FROZEN, CHANGED, PAUSE, NO_COLOUR = "no picture", "frozen", "changed", "pause", "no colour"
+TOO_DARK = "too dark"
 LOSSES = "short losses"  # of the picture, which are too short to be stretches of their own
 MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
-MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused"}
+MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused", TOO_DARK: "it was too dark"}
 OTHER = NO_PICTURE, LOSSES, CHANGED  # after which foreground and background say little about the scene
 
 
@@ -56,6 +57,7 @@ class Unseen:
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
             FROZEN: f"{frames} from {at} on equal the one before: is the camera frozen?",
             PAUSE: f"the recording pauses for {(self.end or 0.0) - self.start:.1f} s from {at} on",
+            TOO_DARK: f"too dark from {at} {'on' if self.end is None else f'to {self.end:.1f} s'}: {self.what}",
         }
         return sentences.get(self.reason, self.what)
 
@@ -63,9 +65,9 @@ class Unseen:
 class Watch:
     """Takes separated frames as they come; :meth:`add` returns a stretch when it becomes certain that there is one."""
 
-    def __init__(self, step: float, *, adopts: bool = False) -> None:
-        """Take the declared seconds between two frames, and whether another picture becomes the scene after a while."""
-        self._timeline, self._adopts = Timeline(step), adopts
+    def __init__(self, step: float, *, adopts: bool = False, threshold: float | None = None) -> None:
+        """Take the declared seconds between frames, whether another picture becomes the scene, and the threshold."""
+        self._timeline, self._adopts, self._threshold = Timeline(step), adopts, threshold
         self._found: list[Unseen] = []  # those that are over
         self._open: dict[str, Unseen] = {}  # those that may go on, certain or not
         self._certain: set[str] = set()  # the reasons of open ones that are long enough
@@ -111,8 +113,8 @@ class Watch:
             if time >= self._due:
                 self._due = time + limits.check
                 self._compare(part, time)
-        if CHANGED in self._open:
-            self._extend(CHANGED, time)
+        for reason in self._open.keys() & {CHANGED, TOO_DARK}:
+            self._extend(reason, time)
         new = {reason: each for reason, each in self._open.items() if reason not in self._certain}
         new = {reason: each for reason, each in new.items() if self._is_certain(reason, each)}
         self._certain.update(new)
@@ -201,6 +203,8 @@ class Watch:
         limits, seconds = tuning.TUNING.unseen, until - each.start
         if reason == NO_PICTURE:
             return seconds >= limits.blank_seconds
+        if reason == TOO_DARK:
+            return seconds >= limits.dark_seconds
         if reason == LOSSES:
             (times, _, lost), whole = self._losses, self._timeline.end - self._timeline.first
             many = times >= limits.losses and lost >= min(limits.lost_seconds, limits.lost_share * whole)
@@ -293,6 +297,11 @@ class Watch:
         """Compare the details of a frame with those of the scene, whatever its illumination."""
         limits = tuning.TUNING.unseen
         small = _reduced(part.frame)
+        bright = float(np.percentile(small, 98))
+        if bright >= limits.too_dark:
+            self._end(TOO_DARK, time)
+        elif TOO_DARK not in self._open:
+            self._open[TOO_DARK] = Unseen(TOO_DARK, time, None, 0, darkness(bright, self._threshold))
         if self._scene is None:
             self._scene = _reduced(part.background)
         scene, details = _details(self._scene), _details(small)
@@ -351,7 +360,7 @@ def fit_pictures(model: Separator, frames: Callable[[], Iterable[FrameArray]]) -
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:
     """Return all reasons why the camera could not see, once the clip is read; `threshold` is None for the default."""
     rows = watch.rows()
-    other = any(each.reason in OTHER for each in rows)
+    other = any(each.reason in (*OTHER, TOO_DARK) for each in rows)
     return [*faults_of(clip), *([] if other else contrast_of(background, threshold, watch.frames)), *rows]
 
 
@@ -366,17 +375,20 @@ def contrast_of(background: FrameArray, threshold: float | None, frames: int) ->
     """Return that the scene is too dark or has too little contrast for the default threshold, if so."""
     limits = tuning.TUNING.unseen
     dark, bright = np.percentile(channel_mean(background), (2, 98))
-    lower, lowest = limits.low_threshold, tuning.TUNING.noise.lowest
     if frames > 1 and bright < limits.too_dark:
-        what = (
-            f"the brightest pixels have {bright:.0f} of 255: differences below {(threshold or 3) * lowest:g} are never"
-        )
-        what += " seen" + f", with threshold={lower:g} those below {lower * lowest:g}" * (threshold is None)
-        return [Unseen("too dark", 0.0, None, frames, what)]
+        return [Unseen(TOO_DARK, 0.0, None, frames, darkness(bright, threshold))]
     if frames > 1 and threshold is None and dark > limits.fog_black and bright - dark < limits.fog_range:
-        what = f"the background has little contrast and nothing dark, as in fog, where threshold={lower:g} finds more"
+        lower = f"threshold={limits.low_threshold:g}"
+        what = f"the background has little contrast and nothing dark, as in fog, where {lower} finds more"
         return [Unseen("low contrast", 0.0, None, frames, what)]
     return []
+
+
+def darkness(bright: float, threshold: float | None) -> str:
+    """Return what is not seen where the brightest pixels have this level."""
+    lower, lowest = tuning.TUNING.unseen.low_threshold, tuning.TUNING.noise.lowest
+    what = f"the brightest pixels have {bright:.0f} of 255: differences below {(threshold or 3) * lowest:g} are never"
+    return what + " seen" + f", with threshold={lower:g} those below {lower * lowest:g}" * (threshold is None)
 
 
 def sentences_of(rows: list[Unseen]) -> list[str]:
@@ -396,9 +408,15 @@ def sentences_of(rows: list[Unseen]) -> list[str]:
 def marks_of(rows: list[Unseen], first: float, until: float, *, is_live: bool) -> list[str]:
     """Return what to note on an event between two times; live, another picture becomes the background."""
     lasts = {CHANGED: tuning.TUNING.unseen.adopted} if is_live else {}
-    ends = [each.start + lasts.get(each.reason, np.inf) if each.end is None else each.end for each in rows]
-    within = [each.reason for each, end in zip(rows, ends, strict=True) if each.start < until and first < end]
-    return [MARKS[reason] for reason in dict.fromkeys(within) if reason in MARKS]
+    marks = []
+    for each in rows:
+        end = each.start + lasts.get(each.reason, np.inf) if each.end is None else each.end
+        if each.reason not in MARKS or each.start > until + ROUNDING or end < first - ROUNDING:
+            continue
+        touches = "until " if each.start > until - ROUNDING else "after " if end < first + ROUNDING else ""
+        if not (touches and each.reason == CHANGED):  # where an event ends, and the next begins, by a note of its own
+            marks.append(touches + MARKS[each.reason])
+    return [*dict.fromkeys(marks)]
 
 
 def as_rows(rows: list[Unseen]) -> list[dict[str, Any]]:

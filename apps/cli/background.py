@@ -23,7 +23,7 @@ from visionnmf.apps.background.settings import (
 from visionnmf.apps.settings import Option, settings
 
 from .console import echo, verbosity
-from .options import OUT, RECURSIVE, SKIP_EXISTING, Jobs, excludes, flag_of, given, needs, with_records
+from .options import OUT, RECURSIVE, SKIP_EXISTING, Jobs, excludes, flag_of, given, in_options, needs, with_records
 from .run import Input, Run, placed, results_folder, running
 from .signals import until_signal
 
@@ -145,7 +145,7 @@ def _follow(run: Run, source: str, options: dict[str, Any]) -> None:
         if run.as_json:
             echo(json.dumps({"unseen": as_rows([unseen])[0]}))
         else:
-            run.remark(str(unseen))
+            run.remark(in_options(str(unseen)))
 
     printed: dict[str, Any] = {"on_frame": print_frame} if run.as_json else {"on_event": print_event}
     printed["on_unseen"] = print_unseen

@@ -112,8 +112,10 @@ class BackgroundPage(Page):
         return ", ".join([super().state(report), *reasons])
 
     def text(self, report: Report) -> list[str]:
-        """Return the lines, without those of events, which are a block."""
-        return [line for line in report.lines if not line.startswith(("  events", "    "))]
+        """Return the lines, without those of events, which are a block, and the notes."""
+        name = self.name(report)
+        notes = [f"  {note.removeprefix(f'{name}: ')}" for note in report.notes]
+        return [line for line in report.lines if not line.startswith(("  events", "    "))] + notes
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the players, or the background where there is no preview, and the events."""

@@ -52,9 +52,10 @@ def check_image(image: ArrayLike) -> NDArray[Any]:
     if pixels.dtype.kind == "f":
         pixels = _check_floats(pixels)
     elif pixels.dtype not in (np.uint8, np.uint16):
+        cure = "where its values are 0 to 255" if pixels.dtype.kind != "b" else "* 255"
         raise ParameterError(
             f"image must be uint8, uint16 or float in [0, 1]; got {pixels.dtype}; convert it, for instance by "
-            "image.astype(numpy.uint8) where its values are 0 to 255"
+            f"image.astype(numpy.uint8) {cure}"
         )
     if pixels.shape[2] == 4:
         return _on_white(pixels)

@@ -13,7 +13,7 @@ from helpers import run_command, write_video
 from visionnmf.apps.background import BackgroundModel, Separated
 from visionnmf.apps.background.event_tables import EventBuilder, EventFinder, find_boxes
 from visionnmf.apps.background.settings import EventSettings
-from visionnmf.apps.background.watch import Watch, contrast_of, sentences_of
+from visionnmf.apps.background.watch import Unseen, Watch, contrast_of, marks_of, sentences_of
 from visionnmf.io import read_image
 
 RATE, HEIGHT, WIDTH = 25, 96, 128
@@ -53,7 +53,7 @@ def with_second(street, change):
 
 
 def covered(frame):
-    return np.clip(np.random.default_rng(int(frame.sum())).normal(30, 4, frame.shape), 0, 255)
+    return np.clip(np.random.default_rng(int(frame.sum())).normal(60, 4, frame.shape), 0, 255)
 
 
 def knocked(frame):
@@ -266,6 +266,33 @@ def test_what_is_too_dark_to_see_depends_on_the_brightest(street):
     )
     assert "threshold" not in str(contrast_of((scene * 0.06).astype(np.uint8), 1.5, 300)[0])
     assert contrast_of((scene * 0.5).astype(np.uint8), None, 300) == []
+
+
+def test_a_night_inside_a_recording_is_told_when_it_begins_and_with_its_end(street):
+    frames = street.copy()
+    frames[75:225] = frames[75:225] * 0.07 + 3
+    (row,), at = watched(frames)
+    assert (row.reason, row.start, row.end) == ("too dark", pytest.approx(3.0, abs=0.5), pytest.approx(9.0, abs=0.6))
+    assert str(row).startswith(f"too dark from {row.start:.1f} s to {row.end:.1f} s: the brightest pixels have 1")
+    assert at == [("too dark", pytest.approx(75 + 5 * RATE, abs=13))]
+    watch = Watch(1 / RATE, threshold=1.5)
+    watched(frames[75:225], watch=watch)
+    (row,) = watch.rows()
+    assert str(row).startswith("too dark from 0.0 s on: ") and "threshold" not in str(row)
+    short = street.copy()
+    short[100:200] = short[100:200] * 0.07 + 3
+    assert found(short) == []
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-9, -1e-9])
+def test_marks_of_events_that_touch_do_not_hang_on_rounding(shift):
+    rows = [Unseen("no picture", 14.0 + shift, 20.0 + shift, 60), Unseen("pause", 50.0, 90.0 + shift, 0)]
+    spans = [(3.0, 14.0), (20.0, 30.0), (15.0, 25.0), (40.0, 50.0), (90.0, 95.0), (21.0, 22.0)]
+    marks = [marks_of(rows, *span, is_live=False) for span in spans]
+    no_picture, paused = "the camera saw no picture", "the recording paused"
+    assert marks == [
+        [f"until {no_picture}"], [f"after {no_picture}"], [no_picture], [f"until {paused}"], [f"after {paused}"], []
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
