@@ -33,6 +33,12 @@ def check_count(value: Any, name: str, low: int = 1, high: int | None = None) ->
     raise ParameterError(f"{name} must be a whole number {allowed}; got {shown(value)}")
 
 
+def check_rank(n_components: Any) -> None:
+    """Raise ParameterError unless `n_components` is a whole number >= 1, or None, for which an estimator has a rule."""
+    if n_components is not None and not (_is_whole(n_components) and n_components >= 1):
+        raise ParameterError(f"n_components must be a whole number >= 1, or None; got {shown(n_components)}")
+
+
 def check_number(
     value: Any,
     name: str,

@@ -175,7 +175,7 @@ def train(
         recognizer.fit(as_rows(faces.images), names, progress=progress, names=faces.files)
     if (rejected := recognizer.false_rejection_rate_) > USELESS:
         sentence = f"it would reject {rejected:.0%} of new images of its own people; check who is on the images"
-        warnings.warn(f"this model is of no use: {sentence}", UserWarning, stacklevel=2)
+        warnings.warn(f"this model is of no use: {sentence}", UserWarning, stacklevel=3)
     trained = FaceModel(recognizer, reading.detect)
     shown = np.linspace(0, len(names) - 1, min(MOST_SHOWN, len(names))).astype(int)
     panels = (as_rows(faces.images), recognizer.reconstructions_, recognizer.cleaned_, recognizer.corrupted_)

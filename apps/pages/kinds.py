@@ -142,7 +142,9 @@ class BackgroundPage(Page):
         """Yield when events were, when nothing was seen, and a table whose pictures lead to the moments of events."""
         padding = report.shown.get("padding", 0.0)
         moments = first + np.array(clip.times if clip is not None else [0.0])
-        blind, events = report.figures.get("unseen", []), report.events or []
+        # it is not known in which frames a file is damaged
+        blind = [row for row in report.figures.get("unseen", []) if row["reason"] != "damaged"]
+        events = report.events or []
         last = max(moments[-1], report.shown.get("last_time", first), *(row["end"] or 0.0 for row in [*events, *blind]))
 
         def span(start: float, end: float | None) -> Block:
@@ -203,6 +205,10 @@ class FacesPage(Page):
             decision = one.nearest, distance, one.threshold, *unlikeness, share_cell(one.corrupted)
             self.collected.append([name, _who(one), *decision])
         return []
+
+    def comes_first(self, report: Report) -> bool:
+        """Return whether a face is doubtful: nobody known, or no face."""
+        return super().comes_first(report) or any(one.reason for one in (report.identity, *report.others))
 
     def blocks(self, report: Report) -> Iterator[Block]:
         """Yield the photograph with its faces, then each face, its corrupted pixels, cleaned, and reconstructed."""

@@ -147,6 +147,10 @@ class Page:
         """Return whether an input that was worked on deserves a section."""
         return True
 
+    def comes_first(self, report: Report) -> bool:
+        """Return whether the section of an input stands above others, and in place of one where there is no room."""
+        return bool(report.warnings)
+
     def text(self, report: Report) -> list[str]:
         """Return what was found in words: a line that stands above the blocks, and lines below them."""
         return report.lines[: self.n_lines]
@@ -179,9 +183,9 @@ class Page:
             self.count(report)
         if done and self.has_section(report):
             full = len(self.sections) >= self.most_sections
-            # an input with warnings takes the place and the room of the latest without any
-            while report.warnings and (full or self.room < ROOM // self.most_sections):
-                if not (quiet := [one for one in self.sections if not one["warnings"]]):
+            # an input that comes first takes the place and the room of the latest that does not
+            while self.comes_first(report) and (full or self.room < ROOM // self.most_sections):
+                if not (quiet := [one for one in self.sections if not one["first"]]):
                     break
                 self.sections, full = [one for one in self.sections if one is not quiet[-1]], False
                 self.room += quiet[-1]["size"]
@@ -222,7 +226,7 @@ class Page:
         shift = min((len(one) - len(one.lstrip()) for one in more), default=0)
         line = "" if line == name else line.removeprefix(f"{name}: ")
         found: Block = {"name": name, "line": line, "text": [one[shift:] for one in more], "blocks": blocks}
-        found |= {"number": number, "size": before - self.room}
+        found |= {"number": number, "size": before - self.room, "first": self.comes_first(report)}
         found |= {"warnings": [sentence.removeprefix(f"{name}: ") for sentence in report.warnings]}
         return found | {"details": shown, "files": report.outputs[:MOST_SENTENCES]}
 
@@ -301,7 +305,7 @@ class Page:
             few=FEW,
             most=MOST_SENTENCES,
             summary=[*summary, *([overview] if len(self.rows) > 1 else [])],
-            sections=sorted(self.sections, key=lambda one: not one["warnings"]),
+            sections=sorted(self.sections, key=lambda one: not one["first"]),
             names={one["number"]: one["name"] for one in self.sections},
             linked=lambda href: not href.startswith("#s") or href in kept,
             about={

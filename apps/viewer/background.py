@@ -47,7 +47,7 @@ class Background(Panel):
 
     def __init__(self, napari_viewer: Any) -> None:
         """Show the controls in napari's window."""
-        self.video = self.choice(napari_viewer, Image, "video", axes=3)
+        self.video = self.choice(napari_viewer, Image, "video", axes=3, has="times")
         self.read = [control(VideoSettings, "start", step=0.5), control(VideoSettings, "end", SECONDS, step=0.5)]
         self.read += [control(VideoSettings, "scale", step=0.05), control(VideoSettings, "every")]
         self.n_components = control(ModelSettings, "n_components")

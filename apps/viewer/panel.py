@@ -118,8 +118,10 @@ class Panel(Container):
         found = self._made.get(name)
         return next((layer for layer in self.viewer.layers if layer is found), None)
 
-    def choice(self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False, axes: int = 0) -> ComboBox:
-        """Return a control that chooses a layer of a kind, but no own result; opened files of `axes` at once."""
+    def choice(
+        self, viewer: Any, kind: type[Any], label: str, *, optional: bool = False, axes: int = 0, has: str = "shape"
+    ) -> ComboBox:
+        """Return a control of layers of a kind, but no own results; files of `axes` whose data have `has` at once."""
 
         def there(box: Any) -> list[Any]:
             """Return the layers that there are at present."""
@@ -132,7 +134,8 @@ class Panel(Container):
         def opened(event: Any) -> None:
             """Choose the layer of a file, because it covers the others."""
             layer = event.value
-            if isinstance(layer, kind) and layer.ndim == axes and source_of(layer) and self._is_open():
+            is_meant = isinstance(layer, kind) and layer.ndim == axes and hasattr(layer.data, has)
+            if is_meant and source_of(layer) and self._is_open():
                 box.reset_choices()
                 box.value = layer
 

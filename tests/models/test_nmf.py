@@ -216,7 +216,7 @@ def test_quick_codes_and_no_measure_leave_the_components_as_they_are(loss, weigh
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"n_components": "auto"}, "n_components must be a whole number >= 1; got 'auto'"),
+        ({"n_components": "auto"}, "n_components must be a whole number >= 1, or None; got 'auto'"),
         ({"loss": "l1"}, "loss must be one of .'manhattan', .* or a number from -5 to 5 .*; got 'l1'"),
         ({"loss": 7}, "loss must be one of .*; got 7"),
         ({"loss_parameter": 1.0}, "loss_parameter must be None for loss='manhattan'; got 1.0"),

@@ -122,6 +122,10 @@ def test_usage_of_views_under_their_names(rng):
     figure.draw_without_rendering()
     label = figure.axes[1].yaxis.label.get_window_extent()  # of the scale, whole also in a low figure
     assert figure.bbox.y0 <= label.y0 and label.y1 <= figure.bbox.y1 and label.x1 <= figure.bbox.x1
+    rotations = {
+        label.get_rotation() for label in plotting.ViewUsageDisplay([[1.0]] * 20, ["a"]).plot().ax_.get_xticklabels()
+    }
+    assert rotations == {90}
     display = plotting.ViewUsageDisplay([[0.02, 0.98], [0, 1], [1, 0]], ["a", r"$\frac$"]).plot()
     display.figure_.canvas.draw()
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", r"$\frac$"]

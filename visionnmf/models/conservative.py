@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_count, check_flag, check_number, check_random_state, check_saved
+from visionnmf._checks import check_count, check_flag, check_number, check_random_state, check_rank, check_saved
 from visionnmf._typing import Array
 from visionnmf.engine.online import conservative
 
@@ -154,8 +154,7 @@ class ConservativeNMF(LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
+        check_rank(self.n_components)
         check_number(self.w, "w", without_low=True)  # > 0: the lowest number, 0, is not allowed
         check_count(self.batch_size, "batch_size")
         check_count(self.max_iter, "max_iter")

@@ -20,6 +20,7 @@ from visionnmf._checks import (
     check_nonnegative_array,
     check_number,
     check_random_state,
+    check_rank,
 )
 from visionnmf._typing import Array
 from visionnmf.engine.arrays.namespace import to_numpy
@@ -426,8 +427,7 @@ class NMF(WithPenalties, LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
+        check_rank(self.n_components)
         check_loss(self.loss, self.loss_parameter, np.ones(1))  # any data, because only the parameters are checked
         check_solver(self.solver)
         check_choice(self.init, "init", (*choices.STARTS, "custom"))

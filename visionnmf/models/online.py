@@ -20,6 +20,7 @@ from visionnmf._checks import (
     check_flag,
     check_nonnegative_array,
     check_number,
+    check_rank,
     check_seed,
 )
 from visionnmf._typing import Array
@@ -343,8 +344,7 @@ class OnlineNMF(WithPenalties, LinearModel):
 
     def _options(self, method: Method) -> OnlineOptions:
         """Check the parameters that a chunk is learnt with, and return the options of the method."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
+        check_rank(self.n_components)
         check_choice(self.init, "init", choices.ONLINE_STARTS)
         for name in ("batch_size", "buffer", "horizon"):
             if getattr(self, name) is not None:

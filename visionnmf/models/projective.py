@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state
+from visionnmf._checks import check_callable, check_choice, check_count, check_number, check_random_state, check_rank
 from visionnmf._typing import Array
 from visionnmf.engine import projective
 from visionnmf.engine.blocks import one_blas_thread
@@ -130,8 +130,7 @@ class ProjectiveNMF(LinearModel):
 
     def _check_parameters(self) -> None:
         """Raise ParameterError if a parameter is not allowed, whatever the data are."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
+        check_rank(self.n_components)
         check_choice(self.loss, "loss", list(projective.SLOPES))
         check_choice(self.solver, "solver", list(projective.SOLVERS))
         check_choice(self.init, "init", list(STARTS))

@@ -15,7 +15,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, fitted, legend, one_axes, panels, several, show, whole_numbers
 
-MOST_TICKS = 30
+MOST_TICKS, FLAT_TICKS = 30, 12  # numbers at an axis; so many stand beside each other, and more upright
 MOST_SAMPLES = 20
 SIGMAS = 3.0  # a residual beyond this many robust standard deviations may count as an outlier
 # and beyond this share of the largest value of the model, because most residuals of data that are largely 0 are 0.
@@ -279,7 +279,7 @@ class ViewUsageDisplay:
         self.image_ = self.ax_.imshow(masked, aspect="auto", cmap=greys, vmin=0, vmax=1)
         self.ax_.set_yticks(range(len(names)), names, parse_math=False)
         ticks = range(0, len(self.order_), -(-len(self.order_) // MOST_TICKS))
-        self.ax_.set_xticks(ticks, self.order_[ticks].tolist())
+        self.ax_.set_xticks(ticks, self.order_[ticks].tolist(), rotation=90 if len(ticks) > FLAT_TICKS else 0)
         self.ax_.set_xlabel("component, those that more views use first")
         self.ax_.set_ylabel("view")
         self.figure_ = self.ax_.figure

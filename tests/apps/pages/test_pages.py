@@ -11,7 +11,7 @@ from helpers import run_command
 from visionnmf.apps.faces import Identity
 from visionnmf.apps.pages import open_page
 from visionnmf.apps.pages.kinds import KINDS, _colours
-from visionnmf.apps.pages.page import MOST_SENTENCES, Page, cell
+from visionnmf.apps.pages.page import MOST_SECTIONS, MOST_SENTENCES, Page, cell
 from visionnmf.apps.report import Report
 from visionnmf.apps.segmentation import overlay
 from visionnmf.exceptions import MediaError, OutputExistsError, ParameterError
@@ -247,6 +247,17 @@ def test_a_swatch_looks_like_its_segment_in_the_overlay():
     assert own[0] != "#ff1a1a"  # the plain colour, which nothing in this dark picture shows
 
 
+def test_doubtful_faces_have_their_sections_first(tmp_path):
+    page = open_page(tmp_path / "page.html", ["visionnmf faces identify"], {}, force=False)
+    page.blocks = lambda report: []
+    for number in range(MOST_SECTIONS + 6):
+        reason = "unknown" if number > MOST_SECTIONS else None
+        found = Identity(None if reason else "ada", "ada", 0.1, 0.2, 0.0, reason=reason)
+        page.add(Report(figures={"identity": found, "others": []}, inputs=[f"{number:02}.png"], lines=["found"]))
+    names = re.findall(r"<h2>(\d+)\.png</h2>", text_of(page))
+    assert len(names) == MOST_SECTIONS and names[:5] == [str(MOST_SECTIONS + n) for n in range(1, 6)]
+
+
 def test_a_face_that_is_near_and_unlike_the_others_has_both_limits_in_the_table(tmp_path):
     """The caption named the threshold alone, and its own rows broke it."""
     page = open_page(tmp_path / "page.html", ["visionnmf faces identify"], {}, force=False)
@@ -282,6 +293,7 @@ def test_where_a_camera_did_not_see_the_timeline_is_hatched(tmp_path, n_events):
     event = {"event": 1, "start": 0.0, "end": 20.0, "peak_time": 1.0, "peak_area": 0.25, "thumbnail": "a.png"}
     events = None if n_events is None else [event | {"clip": None, "note": ""}] * n_events
     blind = [{"reason": "no picture", "start": 10.0, "end": 30.0}, {"reason": "frozen", "start": 32.0, "end": None}]
+    blind.append({"reason": "damaged", "start": 0.0, "end": None})  # it is not known where
     figures = {"frames": 9, "events": events, "foreground_share": 0.5, "unseen": blind}
     page = open_page(tmp_path / "page.html", ["visionnmf background"], {}, force=False)
     page.add(Report(figures=figures, inputs=["a"], outputs=[str(file)], shown={"first_time": 0.0, "last_time": 40.0}))

@@ -419,6 +419,9 @@ def test_what_is_not_a_video_is_said_in_a_sentence(viewer, photo):
     widget.video.value = viewer.layers["stack"]
     click(widget.learn)
     assert "Open a video first" in SAID[0][-1]
+    np.save(photo.parent / "cube.npy", np.zeros((3, 20, 20)))
+    viewer.open(str(photo.parent / "cube.npy"), plugin="napari")
+    assert widget.video.value is viewer.layers["stack"]
 
 
 @pytest.mark.parametrize("samples", ["pixels", "pictures"])

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from visionnmf import choices
 from visionnmf._checks import (
     check_choice,
-    check_count,
     check_flag,
     check_number,
     check_random_state,
+    check_rank,
     check_saved,
     check_texts,
     check_type,
@@ -339,8 +339,7 @@ class MultiviewNMF(LinearModel):
     def _check_parameters(self) -> None:
         """Raise ParameterError for parameters that are wrong whatever the data are."""
         check_loss(self.loss, self.loss_parameter, np.ones(1))  # ones stand for data
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
+        check_rank(self.n_components)
         check_choice(self.scale, "scale", choices.VIEW_SCALES)
         check_choice(self.init, "init", choices.STARTS)
         check_number(self.group_l1, "group_l1")
