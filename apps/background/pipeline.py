@@ -21,7 +21,7 @@ from visionnmf.apps.made import traceable
 from visionnmf.apps.report import Report
 from visionnmf.apps.settings import takes_records
 from visionnmf.io import PictureSequence, is_live, output_folder, together, write_image
-from visionnmf.io.video.timeline import FrameReader, Timeline
+from visionnmf.io.video.timeline import SLOWEST, FrameReader, Timeline
 
 from .frame_arrays import FrameArray, Region, check_model_size
 from .model.estimator import BackgroundModel
@@ -71,7 +71,8 @@ class Job:
     def writer(self, files: ResultFiles, clip: Clip, timeline: Timeline | None = None) -> ResultWriter:
         """Return the writer of the results; without a `timeline`, of a live source, videos keep each frame's time."""
         rate = clip.frame_rate / self.video.every if timeline is None else timeline.frame_rate
-        video = VideoFormat(clip.width, clip.height, rate, timeline is None or timeline.varies)
+        is_timed = timeline is None or timeline.varies or self.video.every / clip.frame_rate > 1 / SLOWEST
+        video = VideoFormat(clip.width, clip.height, rate, is_timed)  # the writer knows no slower rates
         step = float(self.video.every / clip.frame_rate)
         watch = Watch(step, adopts=files.is_live, threshold=self.model.threshold)
         return ResultWriter(files, video, self.outputs, self.events, watch, step)

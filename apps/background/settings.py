@@ -108,7 +108,11 @@ class OutputSettings:
         ),
     ] = None
     clips: Annotated[
-        bool, Option("Also cut the events out of the video, without encoding them again.", panel="Events")
+        bool,
+        Option(
+            "Also cut the events out of the video, without encoding them again; those of pictures are encoded.",
+            panel="Events",
+        ),
     ] = False
     # False writes no video of background and preview, and masks only if `masks` is given; not an option of the command.
     videos: bool = True

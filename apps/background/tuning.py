@@ -207,8 +207,7 @@ class UnseenTuning:
     black: float = 16.0  # grey levels: such a frame is black
     blank_seconds: float = 0.5  # that it lasts at least
     losses: int = 3  # shorter ones, at least, that add up to a warning
-    lost_seconds: float = 1.0  # in all, or
-    lost_share: float = 0.02  # of the time
+    lost_seconds: float = 1.0  # in all, at least
     still: float = 0.02  # of the values: fewer that change are no change
     restless: float = 3.0  # frames with changes that a frozen picture may have, as compression has at key frames
     calms: float = 0.1  # of such a frame, by which each frame without changes makes up for it

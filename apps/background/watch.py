@@ -31,7 +31,7 @@ TOO_DARK = "too dark"
 LOSSES = "short losses"  # of the picture, which are too short to be stretches of their own
 MARKS = {NO_PICTURE: "the camera saw no picture", FROZEN: "the camera was frozen"}  # of events in such stretches
 MARKS |= {CHANGED: "the whole picture was another one", PAUSE: "the recording paused", TOO_DARK: "it was too dark"}
-OTHER = NO_PICTURE, LOSSES, CHANGED  # after which foreground and background say little about the scene
+OTHER = NO_PICTURE, CHANGED  # after which foreground and background say little about the scene
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class Watch:
         if is_blank:
             self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
+            self._end(TOO_DARK, before)
             self._sample = self._anchor = None
         else:
             self._end(NO_PICTURE, before)
@@ -128,8 +129,10 @@ class Watch:
 
     @property
     def doubt(self) -> list[float]:
-        """When the picture changed, if it has become another one but not for long enough to be certain."""
-        return [self._open[CHANGED].start] if CHANGED in self._open and CHANGED not in self._certain else []
+        """When the picture changed, if it has just become another one, but not for long enough to be certain."""
+        each, longest = self._open.get(CHANGED), 2 * tuning.TUNING.unseen.changed_seconds
+        is_new = each is not None and self._timeline.time - each.start <= longest
+        return [each.start] if each is not None and is_new and CHANGED not in self._certain else []
 
     def rows(self) -> list[Unseen]:
         """Return all stretches so far, those that last included, in their order."""
@@ -146,10 +149,10 @@ class Watch:
 
     def doubts(self) -> list[str]:
         """Return a sentence if the picture stood still for long, where this is as likely a scene without noise."""
-        limits, last = tuning.TUNING.unseen, self._open.get(FROZEN)
-        last = None if last is None or self._is_certain(FROZEN, last) else replace(last, end=self._timeline.end)
-        found = [(each.end - each.start, each) for each in filter(None, [*self._quiet, last]) if each.end is not None]
-        found = [one for one in found if one[0] >= limits.frozen_seconds and one[1].frames >= limits.frozen_frames]
+        last = self._open.get(FROZEN)
+        is_open = last is not None and self._is_long(last, None) and not self._is_certain(FROZEN, last)
+        quiet = [*self._quiet, *([replace(last, end=self._timeline.end)] if last is not None and is_open else [])]
+        found = [((each.end or each.start) - each.start, each) for each in quiet]
         if not found:
             return []
         longest, each = max(found, key=lambda one: one[0])
@@ -179,9 +182,14 @@ class Watch:
             self.cuts += [each.start, *([] if time is None else [time])] if reason == CHANGED else []
         elif each is not None and reason == NO_PICTURE:
             self._lose(replace(each, end=time))
-        elif each is not None and reason == FROZEN:
+        elif each is not None and reason == FROZEN and self._is_long(each, time):
             self._quiet.append(replace(each, end=time))
         self._certain.discard(reason)
+
+    def _is_long(self, each: Unseen, until: float | None) -> bool:
+        """Return whether a stretch lasts as long as the picture of a frozen camera at least."""
+        limits, end = tuning.TUNING.unseen, self._timeline.end if until is None else until
+        return end - each.start >= limits.frozen_seconds and each.frames >= limits.frozen_frames
 
     def _keep(self, each: Unseen) -> None:
         if sum(other.reason == each.reason for other in self._found) < MOST:
@@ -206,9 +214,7 @@ class Watch:
         if reason == TOO_DARK:
             return seconds >= limits.dark_seconds
         if reason == LOSSES:
-            (times, _, lost), whole = self._losses, self._timeline.end - self._timeline.first
-            many = times >= limits.losses and lost >= min(limits.lost_seconds, limits.lost_share * whole)
-            return many or reason in self._certain
+            return self._losses[0] >= limits.losses and self._losses[2] >= limits.lost_seconds
         if reason == CHANGED:
             n_checks, long = self._checks["all"], seconds >= limits.changed_seconds
             steady = self._checks["steady"] >= limits.steady_checks * n_checks

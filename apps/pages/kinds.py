@@ -30,6 +30,7 @@ MOST_POINTS = 2000  # sessions of a timeline, events of a video
 WIDTH, HEIGHT, EDGE, TOP, LEFT = 900, 300, 12, 36, 70  # of a timeline; what is below, above and left of its points
 FACE, LEAST_FACE = 640, 200  # pixels of a photograph's longer side: at most, and at least
 PANELS = ("as read", "corrupted pixels", "cleaned", "reconstructed")  # of a face
+BLIND = ("no picture", "frozen", "changed", "pause", "too dark")  # reasons why a camera saw nothing for a while
 FEW = 5  # methods whose score is in the headline
 VERDICTS = ("confirmed", "level", "reversed")
 SESSIONS = {"alarm": "alarms", "own": "own sessions", "learning": "learning sessions", "too short": "short sessions"}
@@ -135,15 +136,15 @@ class BackgroundPage(Page):
             yield {"kind": "players", "clip": clip, "names": names, "codes": codes, "caption": caption}
         else:
             yield from self.figure(written(report, "_background.png"), "background")
-        if report.events or report.figures.get("unseen"):
+        if report.events or any(row["reason"] in BLIND for row in report.figures.get("unseen", [])):
             yield from self._events(report, clip, first)
 
     def _events(self, report: Report, clip: Clip | None, first: float) -> Iterator[Block]:
         """Yield when events were, when nothing was seen, and a table whose pictures lead to the moments of events."""
         padding = report.shown.get("padding", 0.0)
         moments = first + np.array(clip.times if clip is not None else [0.0])
-        # it is not known in which frames a file is damaged
-        blind = [row for row in report.figures.get("unseen", []) if row["reason"] != "damaged"]
+        # other reasons have no times of their own, such as damage and little contrast
+        blind = [row for row in report.figures.get("unseen", []) if row["reason"] in BLIND]
         events = report.events or []
         last = max(moments[-1], report.shown.get("last_time", first), *(row["end"] or 0.0 for row in [*events, *blind]))
 

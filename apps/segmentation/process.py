@@ -32,6 +32,7 @@ from .settings import FORMATS, Outputs, WantedSegments
 PAPER_SEGMENTS = 5
 LISTED = 12  # markers in a note
 MOST_MIXED = 2000  # colours of a layer with smooth lines
+SOFT = 3  # smooth edges, at least, of lines that no marker is meant by
 EDGE_SHARE = 0.9  # of the pixels of a colour that lies at edges alone
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
@@ -131,7 +132,7 @@ def process_image(
     notes = []
     if drawn is not None:
         result, markers = _corrected(result, drawn, wanted)
-        notes = _marker_notes(markers, drawn.n_soft)
+        notes = _marker_notes(markers)
     io.output_folder(folder)
     labels = np.asarray(PICTURES["labels"](result))
     with io.together():
@@ -192,14 +193,12 @@ def _corrected(
     return result, rows
 
 
-def _marker_notes(markers: list[dict[str, Any]], n_soft: int) -> list[str]:
-    """Return a sentence about the segments of all colours, one for each that joined some, one about smooth edges."""
-    verb = "is" if n_soft == 1 else "are"
-    soft = f"{counted(n_soft, 'colour')} {verb} smooth edges of lines, and mark nothing" * (n_soft > 0)
+def _marker_notes(markers: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence about the segments of all colours, and one for each that joined some."""
     listed = ", ".join(f"{row['colour']} is segment {row['segment']}" for row in markers[:LISTED])
     listed += f", ... ({len(markers)} markers)" * (len(markers) > LISTED)
     joined = [f"{row['colour']} joined {len(row['joined'])} segments" for row in markers if row["joined"]]
-    return [f"markers: {listed}", *joined, *filter(None, [soft])]
+    return [f"markers: {listed}", *joined]
 
 
 @traceable
@@ -239,7 +238,6 @@ class DrawnMarkers(NamedTuple):
     numbers: NDArray[np.int64]
     names: list[str]
     colours: NDArray[np.uint8] | None  # None if they are the same in 8 bits, as in a label map of 16 bits
-    n_soft: int  # further colours, which are smooth edges of these
 
 
 def read_markers(file: str | Path) -> DrawnMarkers:
@@ -256,14 +254,18 @@ def read_markers(file: str | Path) -> DrawnMarkers:
     background = len(names) - 1 if grey and names[-1] == unmarked else int(counts.argmax())
     codes = names.astype(np.int64)
     channels = np.stack([codes >> 32, codes >> 16, codes], axis=1) & 0xFFFF
-    soft = _mixtures(index, channels - channels[background], background)
-    others = np.delete(np.arange(len(names)), [background, *soft])
-    if not 1 <= len(others) < MAX_COLOURS:
+    pencil = "draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as PNG"
+    n_soft = _n_mixtures(index, channels - channels[background], background)
+    if n_soft >= SOFT:
+        raise UnsupportedError(
+            f"{file}: {n_soft} of {len(names)} colours are smooth edges of lines, and each would be a marker; {pencil}"
+        )
+    if not 1 < len(names) <= MAX_COLOURS:
         raise UnsupportedError(
             f"{file}: {counted(len(names), 'different colour')}; markers are 1 to {MAX_COLOURS - 1} colours on an even "
-            "background; draw with a hard pencil on an empty layer, not on a copy of the image, and save the layer as "
-            "PNG"
+            f"background; {pencil}"
         )
+    others = np.delete(np.arange(len(names)), background)
     # 0 for the background, 1, 2, ... for the other colours in ascending order
     numbers = np.zeros(len(names), np.int64)
     numbers[others] = np.arange(1, len(others) + 1)
@@ -274,15 +276,18 @@ def read_markers(file: str | Path) -> DrawnMarkers:
         listed = [f"label {label}" for label in (drawn[:, 0] + (names[-1] == unmarked)).tolist()]
     else:
         listed = [*map(hexadecimal, colours)] if different else [str(tuple(own)) for own in drawn.tolist()]
-    return DrawnMarkers(numbers[index], listed, colours if different else None, len(soft))
+    return DrawnMarkers(numbers[index], listed, colours if different else None)
 
 
-def _mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> NDArray[np.int64]:
-    """Return which colours are smooth edges of others: between these and the background, in colour and in place."""
+def _n_mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> int:
+    """Return how many colours are smooth edges of others: between these and the background, in colour and in place."""
     if len(ways) > MOST_MIXED:  # a copy of the image
-        return np.zeros(0, np.int64)
-    coloured = ways[np.ptp(ways, axis=1) > 0]  # greys may be numbers
+        return 0
     places = np.flatnonzero(np.ptp(ways, axis=1) > 0)
+    if not len(places):  # a picture in grey, whose levels may be numbers
+        return 0
+    places = np.flatnonzero(ways.any(axis=1))
+    coloured = ways[places]
     between = np.zeros((len(ways), len(ways)), bool)  # whether the first colour lies on the way to the second one
     for number, way in enumerate(ways):
         share = coloured @ way / (coloured**2).sum(axis=1)
@@ -295,7 +300,7 @@ def _mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> NDArr
         other = around[rows + down, columns + right]
         beside |= other == background, alike[own, other]
     counts, edges = (np.bincount(own, weights, len(ways)) for weights in (None, beside.all(axis=0)))
-    return np.flatnonzero((counts > 0) & (edges >= EDGE_SHARE * counts))
+    return int(np.count_nonzero((counts > 0) & (edges >= EDGE_SHARE * counts)))
 
 
 def joined_files(formats: Sequence[str], out: Path) -> list[Path]:

@@ -101,6 +101,7 @@ class Components(Panel):
         self.viewer.dims.set_point(-3, 0)
         self._fit()
         self.done(f"{counted(len(pictures), 'component')}: the model is off by {left:.2%} of the sum of all values.")
+        self._forget()  # if the stack was removed meanwhile
 
     def say(self, problem: str | Exception) -> None:
         """Say what is wrong, and that the results that are seen are older."""

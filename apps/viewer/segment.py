@@ -155,7 +155,9 @@ class Segment(Panel):
             self.done(self._count())
             self._repeat()
 
-        self.cut(then=show if is_ours else lambda: None)
+        marks = self._marks()  # which were drawn before, and are not what was saved
+        is_drawn = marks is not None and (drawn is None or not np.array_equal(marks, drawn))
+        self.cut(then=show if is_ours and not is_drawn else lambda: None)
 
     def _unsaved(self) -> str:
         """Return which layers are not what was saved or opened last, and how to save them; nothing if all are."""

@@ -384,7 +384,8 @@ def test_missing_numbers_of_pictures_leave_gaps_in_time(tmp_path):
         (["20261129_095955", "20261129_100000", "20261129_101000"], [0, 5, 605]),
         (["cam3_2026-12-31T23-59-59.5", "cam3_2027-01-01T00-00-00.0"], [0, 0.5]),
         (["20261129095800123", "20261129095801373"], [0, 1.25]),
-        (["20261129_095800_1", "20261129_095800_2", "20261129_095801_1"], "do not always grow; 25 pictures"),
+        (["20261129_095800_1", "20261129_095800_2", "20261129_095801_1"], "do not grow by at most a day; 25 pictures"),
+        (["20261129_095800", "20261129_095805", "20261201_095800"], "do not grow by at most a day; 25 pictures"),
         (["20261129_095800", "20261340_095801"], "25 pictures a second are assumed"),  # no such day
         (["20261129_095800", "20261129_095801", "roi"], "25 pictures a second are assumed"),
         (["120261129095800", "120261129095801"], "25 pictures a second are assumed"),  # a longer number

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from helpers import run_command
 
+from visionnmf.apps.background.watch import MARKS
 from visionnmf.apps.faces import Identity
 from visionnmf.apps.pages import open_page
-from visionnmf.apps.pages.kinds import KINDS, _colours
+from visionnmf.apps.pages.kinds import BLIND, KINDS, _colours
 from visionnmf.apps.pages.page import MOST_SECTIONS, MOST_SENTENCES, Page, cell
 from visionnmf.apps.report import Report
 from visionnmf.apps.segmentation import overlay
@@ -293,13 +294,13 @@ def test_where_a_camera_did_not_see_the_timeline_is_hatched(tmp_path, n_events):
     event = {"event": 1, "start": 0.0, "end": 20.0, "peak_time": 1.0, "peak_area": 0.25, "thumbnail": "a.png"}
     events = None if n_events is None else [event | {"clip": None, "note": ""}] * n_events
     blind = [{"reason": "no picture", "start": 10.0, "end": 30.0}, {"reason": "frozen", "start": 32.0, "end": None}]
-    blind.append({"reason": "damaged", "start": 0.0, "end": None})  # it is not known where
+    blind += [{"reason": reason, "start": 0.0, "end": None} for reason in ("damaged", "no colour", "low contrast")]
     figures = {"frames": 9, "events": events, "foreground_share": 0.5, "unseen": blind}
     page = open_page(tmp_path / "page.html", ["visionnmf background"], {}, force=False)
     page.add(Report(figures=figures, inputs=["a"], outputs=[str(file)], shown={"first_time": 0.0, "last_time": 40.0}))
     text = text_of(page)
     places = re.findall(r'<span class="blind" style="left: ([0-9.]+)%; width: ([0-9.]+)%" title="([^"]+)">', text)
-    assert places == [("25.0", "50.0", "no picture"), ("80.0", "20.0", "frozen")]
+    assert places == [("25.0", "50.0", "no picture"), ("80.0", "20.0", "frozen")] and {*BLIND} == {*MARKS}
     assert "the camera did not see its scene (no picture, frozen)" in text
     caption = {0: "0 events", 1: "1 event", None: "Events were not asked for"}[n_events]
     assert f"<h3>{caption}</h3>" in text and ("Table of events" in text) == bool(n_events)

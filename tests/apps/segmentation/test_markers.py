@@ -276,21 +276,33 @@ def test_categories_of_coco_are_the_labels_that_were_drawn(tmp_path: Path) -> No
     assert joined.exit_code == 1 and not (tmp_path / "out" / "coco.json").exists()  # it was made with markers
 
 
-def test_smooth_edges_of_lines_mark_nothing(tmp_path: Path) -> None:
-    photo = write(tmp_path / "photo.png", MOSAIC.image[..., ::-1])
-    for kind, noticed in ((cv2.LINE_AA, True), (cv2.LINE_8, False)):
+@pytest.mark.parametrize("colours", [((0, 0, 255), (255, 0, 0)), ((0, 0, 255), (0, 0, 0)), ((160, 160, 255),)])
+def test_lines_with_smooth_edges_are_refused_and_hard_ones_stay(
+    tmp_path: Path, colours: tuple[tuple[int, int, int], ...]
+) -> None:
+    for kind in (cv2.LINE_AA, cv2.LINE_8):
         layer = np.full((*MOSAIC.labels.shape, 3), 255, np.uint8)
-        for end, colour in ((9, (0, 0, 255)), (14, (255, 0, 0))):
-            cv2.line(layer, (5, end - 6), (30, end), colour, 1, kind)
-        markers = read_markers(write(tmp_path / "lines.png", layer))
-        assert (markers.n_soft >= 3) == noticed and len(markers.names) == 2
-        strongest = [set(markers.numbers[layer[..., channel] == layer[..., channel].min()]) for channel in (0, 2)]
-        assert sorted(strongest, key=min) == [{1}, {2}]
-        report = process_image(photo, wanted=WantedSegments(markers=tmp_path / "lines.png"), out=tmp_path, force=True)
-        assert ("smooth edges of lines" in str(report)) == noticed
+        for number, colour in enumerate(colours):
+            cv2.line(layer, (5, 5 + 8 * number), (30, 9 + 8 * number), colour, 1, kind)
+        lines = write(tmp_path / "lines.png", layer)
+        if kind == cv2.LINE_AA:
+            with pytest.raises(UnsupportedError, match=r"are smooth edges of lines, .* draw with a hard pencil"):
+                read_markers(lines)
+        else:
+            markers = read_markers(lines)
+            assert len(markers.names) == len(colours)
+            assert np.array_equal(markers.numbers > 0, (layer != 255).any(axis=2))
+
+
+def test_markers_of_shades_and_label_maps_are_no_smooth_edges(tmp_path: Path) -> None:
     numbers = np.zeros(MOSAIC.labels.shape, np.uint8)
     numbers[2:12, 3] = np.arange(10)  # a label map
-    assert read_markers(write(tmp_path / "numbers.png", numbers)).n_soft == 0
+    assert len(read_markers(write(tmp_path / "numbers.png", numbers)).names) == 9
+    shades = np.array([0, 64, 96, 128, 192, 224], np.uint8)  # of red on black, as in palettes of label maps
+    areas = np.zeros((60, 60, 3), np.uint8)
+    for number, shade in enumerate(shades):
+        areas[10 * number : 10 * number + 10, 5:50, 2] = shade
+    assert len(read_markers(write(tmp_path / "areas.png", areas)).names) == 5
 
 
 @pytest.mark.slow

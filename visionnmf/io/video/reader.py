@@ -41,7 +41,7 @@ from .decoding import (
     video_stream_of,
 )
 from .pixels import FrameConverter, has_16_bits
-from .timeline import FrameReader, FramesWanted, TimedFrame, Timeline
+from .timeline import DAY, FrameReader, FramesWanted, TimedFrame, Timeline
 
 if TYPE_CHECKING:
     from .live import LiveReader
@@ -321,11 +321,11 @@ class PictureSequence(FrameReader):
             said = f"{FALLBACK_RATE} pictures a second are assumed" if wanted is None else ""
         elif wanted is not None:
             said = f"times in their names are not used, but {wanted:g} pictures a second"
-        elif len(stamps[1]) > 1 and min(steps := np.diff(stamps[1])) > 0:
+        elif len(stamps[1]) > 1 and 0 < min(steps := np.diff(stamps[1])) and max(steps) <= DAY:
             pictures.notes.append(f"times are those in the names, from {stamps[0]} on")
             return _near(min(max(1 / float(np.median(steps)), lowest), 1000)), stamps[1]
         else:
-            said = f"times in their names do not always grow; {FALLBACK_RATE} pictures a second are assumed"
+            said = f"times in their names do not grow by at most a day; {FALLBACK_RATE} pictures a second are assumed"
         pictures.notes += [said] * bool(said)
         return rate, [float(position / rate) for position in pictures.positions]
 
