@@ -130,7 +130,7 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def takes_records(function: F) -> F:
-    """Let a function refuse, with the call that makes one, what is no record where its default is one."""
+    """Let a function raise ParameterError for an argument that is not the record of settings that its default is."""
     defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     kinds = {name: type(default) for name, default in defaults.items() if options_of(type(default))}
 
@@ -145,7 +145,7 @@ def takes_records(function: F) -> F:
 
 
 def _no_record(value: Any, kind: type, name: str) -> Exception:
-    """Return the error of what is no record; a dict whose keys are fields of the record is shown as its call."""
+    """Return the error for such an argument; a dict with names of fields is shown as the call that makes the record."""
     from visionnmf._checks import shown
     from visionnmf.exceptions import ParameterError
 

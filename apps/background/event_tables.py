@@ -44,9 +44,9 @@ NOTES = {  # by whether the first and the last frame have foreground of an event
     (False, True): "still there in the last frame",
 }
 UNTIL_CHANGED = "until the whole picture changed"
-LARGE_AREA = 0.25  # of the picture, from which an event may be none of the scene
+LARGE_AREA = 0.25  # share of the picture; so large an event may not be motion in the scene
 LARGE = "much of the picture: is it close by, or did the camera move, or the light change?"
-WAITING = 200  # events that are over while it is in doubt whether the picture changed, at most
+WAITING = 200  # at most so many ended events are held back until it is certain whether the picture changed
 MATROSKA = ".mkv"
 SHEET_COLUMNS = 5
 SHEET_EVENTS = 100  # on the sheet, at most
@@ -152,13 +152,14 @@ class MotionEvent:
 class EventBuilder:
     """Opens, extends and ends events by what counts as one, at the times of a :class:`.Timeline`.
 
-    An event ends, and another begins, where the `watch`, which gets each frame before, finds another picture.
+    An event ends, and another begins, where the picture becomes another one; `watch` is given each frame first.
     """
 
     def __init__(self, settings: EventSettings, step: float, watch: Watch | None = None) -> None:
         self.settings, self.timeline, self._watch = settings, Timeline(step), watch or Watch(step)
         self.over: list[MotionEvent] = []  # events without another frame, until they are `settled`
         self._withheld, self._longest = 0, 0.0  # damaged frames in which none began; seconds of one that is too short
+        self._unclear = False  # whether one was left out because it is nowhere seen alone
         self._before = 0.0
         self._continues = False  # whether an earlier run has seen frames before the first one
 
@@ -207,15 +208,16 @@ class EventBuilder:
         if self._watch.doubt and not at_end and len(self.over) < WAITING:
             return []
         over, self.over = self.over, []
-        return [piece for event in over for piece in event.pieces(self._watch.cuts) if self._counts(piece)]
+        return [piece for event in over for piece in event.pieces(self._watch.cuts) if self._finish(piece)]
 
-    def _counts(self, event: MotionEvent) -> bool:
-        """Set end and note of an event; return whether it is long enough without paddings."""
+    def _finish(self, event: MotionEvent) -> bool:
+        """Set start, end and note of an event; return whether it is kept: long enough, and somewhere seen alone."""
         length = event.until - event.first
         if length < self.settings.min_length - ROUNDING:
             self._longest = max(self._longest, length)
             return False
-        if not event.peak_area:  # the object of an earlier picture, which is nowhere seen alone in this one
+        if not event.peak_area:  # the object of an earlier picture
+            self._unclear = True
             return False
         cuts = [-math.inf, *self._watch.cuts, math.inf]
         changed = min(cut for cut in cuts if cut > event.last)
@@ -232,6 +234,8 @@ class EventBuilder:
         if self._longest:
             least = f"min_length={self.settings.min_length:g} seconds"
             reasons.append(f"lasts {self._longest:.3g} s at most, less than {least}")
+        if self._unclear:
+            reasons.append("is nowhere seen alone after the whole picture changed")
         if self._withheld:
             reasons.append("is in frames that are damaged or depend on damaged ones, in which no event begins")
         area = f"min_area={self.settings.min_area:g} of the picture"
@@ -390,7 +394,7 @@ class EventTable:
     def cut(self, source: str | Path | Callable[..., FrameReader]) -> tuple[list[Path], list[str]]:
         """Cut the events out of the video, into its container or Matroska; return files, and why if it failed.
 
-        What opens a part of other frames, from `start` to `end`, is called for each event, which is encoded.
+        For pictures, a function that opens the frames from `start` to `end`, in seconds; they are encoded as H.264.
         """
         own, problem = "" if callable(source) else Path(source).suffix.lower(), ""
         suffixes = [".mp4"] if callable(source) else [own if own in CUT_FORMATS else MATROSKA, MATROSKA]

@@ -241,7 +241,7 @@ def _learn(job: Job, model: Separator, clip: Clip, progress: Progress | None) ->
     def pictures() -> Iterator[FrameArray]:
         """Yield the pictures, once their times are noted."""
         nonlocal timeline
-        timeline = Timeline(float(job.video.every / clip.frame_rate))  # anew, because a scene of one colour comes again
+        timeline = Timeline(float(job.video.every / clip.frame_rate))  # a scene of one colour is read twice
         for frame in clip.timed():
             timeline.add(frame.time)
             yield frame.picture

@@ -51,8 +51,8 @@ class Unseen:
             if self.end is not None:
                 when = f"was another one from {self.start:.1f} to {self.end:.1f} s"
                 when = f"changed at {self.end:.1f} s; before, it was another one" if self.what else when
-            why = "was the camera covered or moved, or did the light change? Masks do not show what moves where"
-            return f"the whole picture {when}: {why} the background is that of another scene"
+            why = "was the camera covered or moved, or did the light change? Where the background is that of another"
+            return f"the whole picture {when}: {why} scene, masks do not show what moves"
         sentences = {
             NO_PICTURE: f"no picture: {frames} from {at} on {'is' if self.frames == 1 else 'are'} {self.what}",
             FROZEN: f"{frames} from {at} on equal the one before: is the camera frozen?",
@@ -105,7 +105,8 @@ class Watch:
         if is_blank:
             self._extend(NO_PICTURE, time, "black" if mean.max() < limits.black else "of one colour")
             self._end(FROZEN, before)
-            self._end(TOO_DARK, before)
+            if self._is_certain(NO_PICTURE, self._open[NO_PICTURE]):  # single frames of a night may be of one colour
+                self._end(TOO_DARK, self._open[NO_PICTURE].start)
             self._sample = self._anchor = None
         else:
             self._end(NO_PICTURE, before)
@@ -227,9 +228,8 @@ class Watch:
         if kinds["equal"] < (limits.equal if kinds["much"] else limits.all_equal) * each.frames:
             return False
         noisy = self._noise[True] >= max(limits.fewest_noisy, limits.noisy_frames * self._noise.total())
-        long = seconds >= limits.frozen_seconds and each.frames >= limits.frozen_frames
         whole = each.frames >= limits.whole * self._timeline.count
-        return long and (noisy or whole) and CHANGED not in self._certain
+        return self._is_long(each, until) and (noisy or whole) and CHANGED not in self._certain
 
     def _is_calm(self, each: Unseen | None, until: float) -> bool:
         """Return whether no key frame has renewed the picture, as it does unless this is frozen, for far too long."""
@@ -322,7 +322,7 @@ class Watch:
                 self._open[CHANGED] = Unseen(CHANGED, since if number else time, None, n_before, what)
                 self._checks.clear()
             self._checks.update({"all": 1, "steady": int(steady)})
-            # the next change is that of what is seen now
+            # from now on, later frames are compared with what is seen now
             if self._adopts and time - self._open[CHANGED].start > limits.adopted:
                 self._end(CHANGED, None)
                 self._scene = small
@@ -358,16 +358,17 @@ def fit_pictures(model: Separator, frames: Callable[[], Iterable[FrameArray]]) -
     model.fit(pictures())
     # a made scene may have one colour itself, on which objects come and go
     if len(seen) == 2 and np.median(np.ptp([*seen.values()], axis=0)) < tuning.TUNING.unseen.blank:
-        del seen[False]
         model.fit(frames())
-    return counts[False] if False in seen else counts.total()
+        return counts.total()
+    return counts[False] or counts.total()
 
 
 def unseen_in(clip: Clip, watch: Watch, background: FrameArray, threshold: float | None) -> list[Unseen]:
     """Return all reasons why the camera could not see, once the clip is read; `threshold` is None for the default."""
     rows = watch.rows()
-    other = any(each.reason in (*OTHER, TOO_DARK) for each in rows)
-    return [*faults_of(clip), *([] if other else contrast_of(background, threshold, watch.frames)), *rows]
+    said = {each.reason for each in rows}
+    contrast = [] if said & {*OTHER} else contrast_of(background, threshold, watch.frames)
+    return [*faults_of(clip), *(each for each in contrast if each.reason not in said), *rows]
 
 
 def faults_of(clip: Clip) -> list[Unseen]:

@@ -44,7 +44,7 @@ COMMAND_KEYS = ("command", "cmd", *HEADERS[1:], "comm", "process", "exe", "progr
 USER_KEYS = ("user", "username", "login", "account", "accountname", "auid", "uid")
 TIME_KEYS = ("time", "timestamp", "ts", "date", "datetime", "utctime", "timecreated", "epoch")
 
-FEW_COMMANDS = 2  # that EXAMINED_LINES of a history seldom consist of: of 15,000 runs of 50 of the SEA data 707 do
+FEW_COMMANDS = 2  # programs; few histories have no more in EXAMINED_LINES lines (707 of 15,000 runs of 50 in SEA)
 BACKWARDS = 5  # changes of time by which lines in the reverse order are recognised
 LEAST_LINES = 20  # of a history whose commands are not all different; of 37,500 of the SEA data 45 are
 # What stands in place of a program if lines begin with a number, a time, a prompt or the mark of a list.

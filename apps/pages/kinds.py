@@ -150,7 +150,10 @@ class BackgroundPage(Page):
 
         def span(start: float, end: float | None) -> Block:
             """Return the place of a stretch on the timeline, in percent; one without an end goes on to the last."""
-            sides = (100 * min(max(side - first, 0.0) / max(last - first, 1e-9), 1.0) for side in (start, end or last))
+            sides = (
+                100 * min(max(side - first, 0.0) / max(last - first, 1e-9), 1.0)
+                for side in (start, last if end is None else end)
+            )
             left, right = sides
             return {"left": round(left, 2), "wide": round(right - left, 2)}
 
@@ -173,6 +176,7 @@ class BackgroundPage(Page):
             seek = image and cell("") | {"image": image, "frame": frame}
             rows.append([seek, event["event"], *times, share_cell(event["peak_area"]), link, event["note"]])
         self.limits["events of the timeline"] += max(0, len(spans) - MOST_POINTS)
+        self.limits["hatched stretches of the timeline"] += max(0, len(blind) - MOST_POINTS)
         block = {"kind": "events", "events": spans[:MOST_POINTS], "lanes": max(1, len(ends))}
         block |= {"blind": [span(row["start"], row["end"]) | {"reason": row["reason"]} for row in blind[:MOST_POINTS]]}
         asked = "Events were not asked for" if report.events is None else counted(len(rows), "event")

@@ -32,8 +32,8 @@ from .settings import FORMATS, Outputs, WantedSegments
 PAPER_SEGMENTS = 5
 LISTED = 12  # markers in a note
 MOST_MIXED = 2000  # colours of a layer with smooth lines
-SOFT = 3  # smooth edges, at least, of lines that no marker is meant by
-EDGE_SHARE = 0.9  # of the pixels of a colour that lies at edges alone
+SOFT = 3  # colours at smooth edges of lines, from which on a layer is refused
+EDGE_SHARE = 0.9  # of a colour's pixels lie between a line and the background, if it is a smooth edge
 MAX_COLOURS = 101  # in a picture of markers, its background included
 
 Content = str | bytes | dict[str, Any] | NDArray[Any]
@@ -281,11 +281,10 @@ def read_markers(file: str | Path) -> DrawnMarkers:
 
 def _n_mixtures(index: NDArray[Any], ways: NDArray[Any], background: int) -> int:
     """Return how many colours are smooth edges of others: between these and the background, in colour and in place."""
-    if len(ways) > MOST_MIXED:  # a copy of the image
+    if len(ways) == 1 or len(ways) > MOST_MIXED:  # nothing drawn; a copy of the image
         return 0
-    places = np.flatnonzero(np.ptp(ways, axis=1) > 0)
-    if not len(places):  # a picture in grey, whose levels may be numbers
-        return 0
+    if not np.ptp(ways, axis=1).any() and np.ptp(np.delete(ways, background, axis=0)) < MAX_COLOURS:
+        return 0  # close levels of grey are the numbers of a label map
     places = np.flatnonzero(ways.any(axis=1))
     coloured = ways[places]
     between = np.zeros((len(ways), len(ways)), bool)  # whether the first colour lies on the way to the second one

@@ -99,7 +99,9 @@ class Background(Panel):
             yield f"Learning from {len(frames)} frames ... {FIRST}"
             model = BackgroundModel(n_components)
             n_blank = len(frames) - fit_pictures(model, lambda: frames)
-            said = [f"not learnt: {counted(n_blank, 'frame')} without a picture, black or of one colour"][:n_blank]
+            said = [f"not learnt: {counted(n_blank, 'frame')} without a picture, black or of one colour"] * (
+                n_blank > 0
+            )
             yield Learnt(source, video, first, np.stack(frames), model, [*clip.notes, *said])
 
         return self.work("Reading ...", work, self._show_learnt)
@@ -188,10 +190,11 @@ class Background(Panel):
 
     def _masked(self, number: int) -> None:
         """Show the masks again if that of the frame that is looked at has changed."""
-        if self._learnt is None or not self.command.value:  # removed, or of another video, in the meantime
+        layer = self.made(OUTPUT)  # None if it was removed in the meantime
+        if self._learnt is None or layer is None or not self.command.value:  # or another video was chosen
             return
         if number == self._shown()[0]:
-            self.made(OUTPUT).refresh()
+            layer.refresh()
         notes = "".join(f"\nNote: {note}." for note in self._learnt.notes)
         self.done(f"{number + 1} of {len(self._learnt.frames)} frames are masked.{notes}")
 

@@ -15,7 +15,7 @@ from visionnmf.exceptions import ParameterError
 
 from ._axes import figure_of, fitted, legend, one_axes, panels, several, show, whole_numbers
 
-MOST_TICKS, FLAT_TICKS = 30, 12  # numbers at an axis; so many stand beside each other, and more upright
+MOST_TICKS, FLAT_TICKS = 30, 12  # the most labels at an axis; more than FLAT_TICKS are turned upright
 MOST_SAMPLES = 20
 SIGMAS = 3.0  # a residual beyond this many robust standard deviations may count as an outlier
 # and beyond this share of the largest value of the model, because most residuals of data that are largely 0 are 0.

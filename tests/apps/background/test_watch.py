@@ -227,7 +227,7 @@ def test_a_camera_whose_key_frames_no_longer_renew_its_picture_is_frozen(street,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("camera", ["frozen", "quiet"])
-def test_compression_that_hides_noise_does_not_look_frozen(street, camera, tmp_path):
+def test_compression_that_hides_noise_does_not_look_frozen(street, camera):
     frames = np.repeat(street[60:61], 250, axis=0) if camera == "frozen" else quiet(street, 250)
     assert {each[0] for each in found(coded(frames, 23))} == ({"frozen"} if camera == "frozen" else set())
 
@@ -280,6 +280,12 @@ def test_a_night_inside_a_recording_is_told_when_it_begins_and_with_its_end(stre
     watched(frames[75:225], watch=watch)
     (row,) = watch.rows()
     assert str(row).startswith("too dark from 0.0 s on: ") and "threshold" not in str(row)
+    blinks = frames.copy()
+    blinks[[*range(80, 225, 10)]] = 10  # single frames of one colour
+    assert "too dark" in {each[0] for each in found(blinks)}
+    black = frames.copy()
+    black[130:225] = 0
+    assert [each[0] for each in found(black)] == ["no picture"]  # it was dark for 2 s
     short = street.copy()
     short[100:200] = short[100:200] * 0.07 + 3
     assert found(short) == []

@@ -84,7 +84,8 @@ def test_one_photograph_of_two_people_is_reported_and_folders_of_archives_are_no
     report = json.loads(found.stdout)
     assert report["people"] == [f"person {i}" for i in range(4)]
     sentence = "the same image of two people: person 0/3.png and person 2/9.png; keep each image for one person only"
-    assert report["warnings"][:1] == [sentence]
+    # how many of so few people are rejected depends on the machine
+    assert [one for one in report["warnings"] if "of no use" not in one] == [sentence]
 
 
 @pytest.mark.filterwarnings("always")

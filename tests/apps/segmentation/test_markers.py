@@ -276,7 +276,9 @@ def test_categories_of_coco_are_the_labels_that_were_drawn(tmp_path: Path) -> No
     assert joined.exit_code == 1 and not (tmp_path / "out" / "coco.json").exists()  # it was made with markers
 
 
-@pytest.mark.parametrize("colours", [((0, 0, 255), (255, 0, 0)), ((0, 0, 255), (0, 0, 0)), ((160, 160, 255),)])
+@pytest.mark.parametrize(
+    "colours", [((0, 0, 255), (255, 0, 0)), ((0, 0, 255), (0, 0, 0)), ((160, 160, 255),), ((0, 0, 0),)]
+)
 def test_lines_with_smooth_edges_are_refused_and_hard_ones_stay(
     tmp_path: Path, colours: tuple[tuple[int, int, int], ...]
 ) -> None:

@@ -312,7 +312,7 @@ class PictureSequence(FrameReader):
 
     def _rate_and_times(self, wanted: float | None) -> tuple[Fraction, list[float]]:
         """Return the frame rate and the time of each picture: by the wanted rate, by their names, or by 25 a second."""
-        pictures, lowest = self._pictures, 1 / 86_400  # from one a day to a thousand a second
+        pictures, lowest = self._pictures, 1 / DAY  # from one a day to a thousand a second
         if wanted is not None:
             check_number(wanted, "frame_rate", lowest, 1000)
         stamps = dated([os.path.splitext(name)[0] for name in pictures.names])
